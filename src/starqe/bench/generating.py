@@ -1,0 +1,37 @@
+"""How fast query sets are generated."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from starqe.bench.measured import machine, measured
+from starqe.kg import Graph
+from starqe.queries import SHAPES, generate, load_queries
+
+
+def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
+    """Measures the generation of all tables of the seven shapes, and reading them back."""
+    with tempfile.TemporaryDirectory() as folder:
+        counts: dict[str, dict[str, int]] = {}
+
+        def note(split: str, shape: str, count: int) -> None:
+            counts.setdefault(split, {})[shape] = count
+
+        with measured() as generating:
+            generate(graph, Path(folder) / "queries", progress=note, threads=threads)
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.parquet"))
+        read = 0
+        with measured() as reading:
+            for split in counts:
+                for shape in SHAPES:
+                    read += len(load_queries(Path(folder) / "queries", split, [shape])[shape])
+        return {
+            "counts": counts,
+            "queries": read,
+            "seconds": round(generating.seconds, 1),
+            "queries_per_second": round(read / generating.seconds),
+            "peak_mb": round(generating.peak_mb),
+            "disk_mb": round(size / 1e6),
+            "read_back_seconds": round(reading.seconds, 1),
+            **machine(),
+        }

@@ -1,0 +1,54 @@
+"""How fast graphs are imported."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from starqe.bench.measured import machine, measured
+from starqe.kg import import_graph, save_graph
+from starqe.seed import generator
+
+
+def write_random_statements(path: Path, statements: int, seed: int) -> None:
+    """Writes a statement file, half of it with one to three qualifier pairs, over entities with a long tail."""
+    random = generator(seed, "bench import")
+    entities = max(10, statements // 5)
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, statements, 50_000):
+            count = min(50_000, statements - start)
+            ids = (random.random((count, 5)) ** 3 * entities).astype(np.int64)
+            relations = random.integers(0, 500, (count, 4))
+            pairs = np.where(random.random(count) < 0.5, random.integers(1, 4, count), 0)
+            for e, r, n in zip(ids.tolist(), relations.tolist(), pairs.tolist(), strict=True):
+                extra = "".join(f",P{r[i + 1]},Q{e[i + 2]}" for i in range(n))
+                file.write(f"Q{e[0]},P{r[0]},Q{e[1]}{extra}\n")
+
+
+def bench_import(statements: int = 1_000_000, seed: int = 0) -> dict[str, Any]:
+    """Measures the import of a generated file, beside merely reading its lines with DuckDB."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "statements.txt"
+        write_random_statements(source, statements, seed)
+        with measured() as reading:
+            query = f"SELECT count(*), sum(length(line)) FROM read_csv('{source}', columns = {{'line': 'VARCHAR'}}, delim = '\x01', quote = '', header = false)"
+            lines = duckdb.sql(query).fetchall()[0][0]
+        with measured() as importing:
+            graph, report = import_graph(source)
+            save_graph(graph, Path(folder) / "graph")
+        return {
+            "statements": lines,
+            "distinct_statements": len(graph),
+            "duplicates": report.duplicates,
+            "file_mb": round(source.stat().st_size / 1e6, 1),
+            "import_seconds": round(importing.seconds, 2),
+            "statements_per_second": round(lines / importing.seconds),
+            "peak_mb": round(importing.peak_mb),
+            "growth_mb": round(importing.growth_mb),
+            "duckdb_read_seconds": round(reading.seconds, 3),
+            "ratio_to_reading": round(importing.seconds / reading.seconds, 1),
+            "seed": seed,
+            **machine(),
+        }

@@ -1,0 +1,143 @@
+"""``starqe queries``: query sets, made, counted and shown."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from starqe.cli.show import Json, print_json, print_pairs, print_table, progress
+
+app = typer.Typer(help="Query sets: generate, statistics, show.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="The folder of a query set.")]
+
+
+@app.command()
+def generate(
+    graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
+    destination: Annotated[Path, typer.Argument(help="The folder to write; finished tables there are kept.")],
+    shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
+    shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own [shapes].")] = None,
+    qualifiers: Annotated[str, typer.Option(help="Pairs an edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
+    hub_threshold: Annotated[int, typer.Option(help="In-degree from which on no join happens at a node; 0: join anywhere.")] = 50,
+    limit: Annotated[int | None, typer.Option(help="At most so many queries a table: a uniform sample.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the order of the queries.")] = 0,
+    splits: Annotated[str, typer.Option(help="The splits to make queries for.")] = "train,valid,test",
+    engine: Annotated[Literal["sql", "sparql"], typer.Option(help="sparql: the paper's way, slow, as an independent check.")] = "sql",
+    endpoint: Annotated[str | None, typer.Option(help="With --engine sparql: the URL of an endpoint that holds the graph.")] = None,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    memory: Annotated[str, typer.Option(help="Beyond this it spills to disk.")] = "4GB",
+    as_json: Json = False,
+) -> None:
+    """Find every query of every shape, with every answer."""
+    from starqe.kg import load_graph
+    from starqe.queries import QuerySettings, SparqlEngine, SqlEngine
+    from starqe.queries import generate as run
+
+    chosen = _shapes(shapes, shape_file)
+    names = [split.strip() for split in splits.split(",")]
+    values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed}
+    settings = QuerySettings.parse(values)
+    loaded = load_graph(graph)
+    how = SparqlEngine(loaded, loaded.names, endpoint) if engine == "sparql" else SqlEngine()
+    counts: dict[str, dict[str, int]] = {}
+    with progress("generating", len(chosen) * len(names), "tables") as advance:
+
+        def note(split: str, shape: str, count: int) -> None:
+            counts.setdefault(split, {})[shape] = count
+            advance(1)
+
+        run(loaded, destination, chosen, settings, names, how, note, threads, memory)
+    if as_json:
+        print_json({"counts": counts})
+    else:
+        _print_counts(counts)
+
+
+@app.command()
+def stats(
+    queries: Folder,
+    graph: Annotated[Path | None, typer.Option(help="The graph of the set: adds the figures on hubs.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Count queries and answers."""
+    from starqe.kg import load_graph
+    from starqe.queries import query_set_stats
+
+    found = query_set_stats(queries, load_graph(graph) if graph else None)
+    if as_json:
+        print_json(found)
+        return
+    _print_counts(found["counts"])
+    sizes = [
+        (split, shape, *(size[key] for key in ("min", "lower_quartile", "median", "upper_quartile", "max", "mean")))
+        for split, by_shape in found["answers"].items()
+        for shape, size in by_shape.items()
+    ]
+    print_table(("split", "shape", "min", "lower quartile", "median", "upper quartile", "max", "mean"), sizes, "answers a query")
+    if found.get("hubs"):
+        print_pairs(found["hubs"], "hubs")
+
+
+@app.command()
+def show(
+    queries: Folder,
+    shape: Annotated[str, typer.Option(help="The shape.")],
+    row: Annotated[int, typer.Option(help="The row, from 0.")] = 0,
+    split: Annotated[str, typer.Option(help="The split.")] = "test",
+    form: Annotated[Literal["logic", "sparql", "json", "picture"] | None, typer.Option("--as", help="One form only; all but JSON if left out.")] = None,
+    graph: Annotated[Path | None, typer.Option(help="The graph of the set: shows identifiers and labels.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show one query and its answers."""
+    from starqe.errors import InputError, MismatchError
+    from starqe.kg import load_graph
+    from starqe.queries import Query, load_queries
+
+    table = load_queries(queries, split, [shape], limit=row + 1)[shape]
+    if not 0 <= row < len(table):
+        raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
+    if graph is None:
+        raise InputError("a query set holds numbers only: give the graph it was made from with --graph")
+    loaded = load_graph(graph)
+    if loaded.fingerprint != table.header["fingerprint"]:
+        raise MismatchError(f"the queries are of another graph (fingerprint {table.header['fingerprint'][:12]}, this graph {loaded.fingerprint[:12]})")
+    query = Query.from_row(table, row, loaded)
+    answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers_of(row)]
+    if as_json:
+        print_json({"query": query.to_json(), "answers": [identifier for identifier, _ in answers]})
+        return
+
+    def label(identifier: str) -> str:
+        vocabulary = loaded.entities if identifier in loaded.entities else loaded.relations
+        return vocabulary.label(vocabulary.id(identifier))
+
+    forms = {
+        "logic": lambda: query.logic(label),
+        "picture": lambda: query.picture(label),
+        "sparql": lambda: query.sparql(loaded.names),
+        "json": lambda: query.to_json(),
+    }
+    for name in [form] if form else ["logic", "picture", "sparql"]:
+        print(forms[name]() + "\n")
+    if form is None:
+        print(f"{len(answers)} answers listed: " + ", ".join(text for _, text in answers[:20]) + (" …" if len(answers) > 20 else ""))
+
+
+def _shapes(names: str | None, file: Path | None):  # type: ignore[no-untyped-def]
+    from starqe.errors import QueryError
+    from starqe.queries import SHAPES, read_shapes
+
+    known = {**SHAPES, **(read_shapes(file) if file else {})}
+    if names is None:
+        return list(read_shapes(file).values()) if file else list(SHAPES.values())
+    chosen = []
+    for name in names.split(","):
+        if name.strip() not in known:
+            raise QueryError(f"shapes are {', '.join(known)}, found '{name.strip()}'. Your own go in a TOML file: --shape-file")
+        chosen.append(known[name.strip()])
+    return chosen
+
+
+def _print_counts(counts: dict[str, dict[str, int]]) -> None:
+    shapes = list(dict.fromkeys(shape for by_shape in counts.values() for shape in by_shape))
+    print_table(("queries", *shapes), [(split, *(by_shape.get(shape) for shape in shapes)) for split, by_shape in counts.items()])

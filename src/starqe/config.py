@@ -1,0 +1,138 @@
+"""How configuration is read, and refused when it is not understood.
+
+Each room defines its own section as a subclass of `Section`, with the explanation of a field in the string
+beneath it. This module knows no section; it reads TOML and ``key=value`` settings into whatever it is given.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import pydantic
+
+from starqe.errors import ConfigError
+
+
+class Section(pydantic.BaseModel):
+    """One room's part of a configuration: typed, immutable, and closed to keys that it does not know."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], where: str = "") -> Self:
+        """Reads a section from plain values.
+
+        Raises:
+            ConfigError: A key is unknown (the nearest known one is suggested) or a value is out of range.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except pydantic.ValidationError as error:
+            raise ConfigError(_explain(cls, error, where)) from None
+
+    def with_settings(self, settings: Iterable[str]) -> Self:
+        """Gives a copy with ``key.key=value`` settings applied; a value is read as TOML, or else as plain text.
+
+        Raises:
+            ConfigError: A setting has no ``=``, an unknown key or a value out of range.
+        """
+        values = self.model_dump()
+        for setting in settings:
+            path, equals, text = setting.partition("=")
+            if not equals:
+                raise ConfigError(f"a setting is key=value, found '{setting}'")
+            *parents, last = path.strip().split(".")
+            place = values
+            for parent in parents:
+                if not isinstance(place.get(parent), dict):
+                    raise ConfigError(_unknown(type(self), path.strip()))
+                place = place[parent]
+            place[last] = _toml_value(text.strip())
+        return type(self).parse(values)
+
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+def read_toml(path: Path, section: type[AnySection]) -> AnySection:
+    """Reads a TOML file as one section (which may contain others).
+
+    Raises:
+        ConfigError: The file is missing, is no TOML, or says something that the section does not know.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the configuration ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+    return section.parse(values, where=f"{path}: ")
+
+
+def to_toml(section: Section) -> str:
+    """Writes a section as TOML that `read_toml` reads back to an equal section; fields that are None are left out."""
+    lines: list[str] = []
+    _write_table(section.model_dump(mode="json", exclude_none=True), [], lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write_table(table: Mapping[str, Any], path: list[str], lines: list[str]) -> None:
+    if path:
+        lines += ["", f"[{'.'.join(map(_toml_key, path))}]"]
+    lines += [f"{_toml_key(key)} = {_toml_text(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _write_table(value, [*path, key], lines)
+
+
+def _toml_key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _toml_text(key)
+
+
+def _toml_text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+        case list():
+            return "[" + ", ".join(map(_toml_text, value)) + "]"
+    raise TypeError(f"no TOML for {type(value).__name__}")
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explain(section: type[Section], error: pydantic.ValidationError, where: str) -> str:
+    lines = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(where + _unknown(section, key))
+        else:
+            lines.append(f"{where}'{key}': {problem['msg']} (got {problem['input']!r})")
+    return "\n".join(lines)
+
+
+def _unknown(section: type[Section], key: str) -> str:
+    near = difflib.get_close_matches(key, known_keys(section), n=1, cutoff=0.5)
+    return f"unknown key '{key}'." + (f" Did you mean '{near[0]}'?" if near else f" Known keys: {', '.join(known_keys(section))}")
+
+
+def known_keys(section: type[pydantic.BaseModel], prefix: str = "") -> list[str]:
+    """Lists every key of a section and of the sections in it, dotted."""
+    keys = []
+    for name, field in section.model_fields.items():
+        keys.append(prefix + name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, pydantic.BaseModel):
+            keys += known_keys(field.annotation, f"{prefix}{name}.")
+    return keys

@@ -1,0 +1,37 @@
+"""What is known: files, statements, graphs, and look-ups that name their splits. Never imports torch."""
+
+from starqe.kg.draft import Draft, graph_of, with_split
+from starqe.kg.embedded import embedded_graph
+from starqe.kg.exchange import FORMS, export_graph, import_graph
+from starqe.kg.graph import Graph
+from starqe.kg.known import Known
+from starqe.kg.names import Names
+from starqe.kg.report import Report
+from starqe.kg.split import SplitFindings, check_split, transductive_split
+from starqe.kg.statement import SPLITS, Statement
+from starqe.kg.stats import graph_stats
+from starqe.kg.store import load_graph, save_graph
+from starqe.kg.vocabulary import Vocabulary
+
+__all__ = [
+    "FORMS",
+    "SPLITS",
+    "Draft",
+    "Graph",
+    "Known",
+    "Names",
+    "Report",
+    "SplitFindings",
+    "Statement",
+    "Vocabulary",
+    "check_split",
+    "embedded_graph",
+    "export_graph",
+    "graph_of",
+    "graph_stats",
+    "import_graph",
+    "load_graph",
+    "save_graph",
+    "transductive_split",
+    "with_split",
+]

@@ -1,0 +1,120 @@
+"""Reading bytes from files that may be compressed, endless or broken, in bounded memory."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+from starqe.errors import InputError
+
+CHUNK = 8 * 2**20
+FREE_EXPANSION = 64 * 2**20
+"""Up to this size a compressed file may grow to without question."""
+MAX_EXPANSION = 200
+"""Beyond that, by this factor: statements compress 5 to 20 times; a thousand times is a trap."""
+
+_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+
+
+class GuardedReader(io.RawIOBase):
+    """A stream of bytes that refuses lines and expansions beyond bounds, and says where damage is."""
+
+    def __init__(self, stream: BinaryIO, path: Path, max_line: int) -> None:
+        self._stream, self._path, self._max_line = stream, path, max_line
+        self._limit = max(FREE_EXPANSION, MAX_EXPANSION * path.stat().st_size)
+        self._compressed = path.suffix in OPENERS
+        self._bytes = self._line_bytes = 0
+        self.line = 1
+        """The number of the line that is being read."""
+
+    def readable(self) -> bool:
+        """Says yes."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads up to a chunk.
+
+        Raises:
+            InputError: The file is damaged, expands without end, or has a line longer than any statement.
+        """
+        try:
+            data = self._stream.read(CHUNK if size is None or size < 0 else min(size, CHUNK))
+        except _BROKEN as error:
+            raise InputError(f"{self._path}:{self.line}: the file is truncated or damaged here ({error})") from None
+        self._bytes += len(data)
+        if self._compressed and self._bytes > self._limit:
+            raise InputError(
+                f"{self._path}: a compressed file may expand {MAX_EXPANSION} times (or to {FREE_EXPANSION >> 20} MiB), "
+                f"and this one goes on beyond {self._limit >> 20} MiB. Decompress it yourself if you trust it"
+            )
+        last = data.rfind(b"\n")
+        self._line_bytes = self._line_bytes + len(data) if last < 0 else len(data) - last - 1
+        self.line += data.count(b"\n")
+        if self._line_bytes > self._max_line:
+            raise InputError(f"{self._path}:{self.line}: a line has at most {self._max_line >> 20} MiB. Is this file of another format?")
+        return data
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Reads into a buffer, by the same rules as `read`."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Closes the file below."""
+        self._stream.close()
+        super().close()
+
+
+def _plain(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+def _gzip(path: Path) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(path))
+
+
+def _bzip2(path: Path) -> BinaryIO:
+    return cast("BinaryIO", bz2.BZ2File(path))
+
+
+def _zstandard(path: Path) -> BinaryIO:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+    return decompressor.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+
+
+OPENERS = {".gz": _gzip, ".bz2": _bzip2, ".zst": _zstandard}
+"""Extension -> how a compressed file is opened."""
+
+
+def open_guarded(path: Path, max_line: int) -> GuardedReader:
+    """Opens a file for reading, decompressing by its extension.
+
+    Raises:
+        InputError: The file cannot be opened.
+    """
+    try:
+        stream = OPENERS.get(path.suffix, _plain)(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
+    return GuardedReader(stream, path, max_line)
+
+
+def whole_lines(stream: GuardedReader) -> Iterator[bytes]:
+    """Gives the content in large pieces that end at line ends."""
+    rest = b""
+    while data := stream.read():
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield rest + data[:cut]
+            rest = data[cut:]
+        else:
+            rest += data
+    if rest:
+        yield rest

@@ -1,0 +1,173 @@
+"""What is known: look-ups over the statements of chosen splits."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from starqe.kg.graph import Graph
+
+Side = Literal["head", "tail"]
+
+
+class Known:
+    """Look-ups over some statements of a graph; made by `Graph.known`, which names the splits.
+
+    Every answer is an array of statement rows of the graph. Indexes are built on first use and kept.
+    """
+
+    def __init__(self, graph: "Graph", rows: np.ndarray) -> None:
+        self.graph = graph
+        self.rows = rows
+        """The rows that count as known, ascending."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def by_head(self, head: int, relation: int | None = None) -> np.ndarray:
+        """Gives the statements with this head (and relation)."""
+        return self._at("head", head, relation)
+
+    def by_tail(self, tail: int, relation: int | None = None) -> np.ndarray:
+        """Gives the statements with this tail (and relation)."""
+        return self._at("tail", tail, relation)
+
+    def by_relation(self, relation: int) -> np.ndarray:
+        """Gives the statements with this main relation."""
+        keys, rows = self._relation_index
+        return rows[np.searchsorted(keys, relation) : np.searchsorted(keys, relation, "right")]
+
+    def by_qualifier(self, relation: int, value: int) -> np.ndarray:
+        """Gives the statements that have this qualifier pair, ascending."""
+        keys, rows = self._pair_index
+        code = relation * len(self.graph.entities) + value
+        return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
+
+    def holds(self, head: int, relation: int, tail: int, pairs: Iterable[tuple[int, int]] = ()) -> bool:
+        """Says whether one known statement has this main triple and all of these pairs (and maybe more)."""
+        rows = self.by_head(head, relation)
+        rows = rows[self.graph.tail[rows] == tail]
+        return bool(self.with_pairs(rows, pairs).any())
+
+    def with_pairs(self, rows: np.ndarray, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
+        """Says for each row whether that one statement has all of the pairs."""
+        found = np.ones(len(rows), bool)
+        for relation, value in pairs:
+            found &= np.isin(rows, self.by_qualifier(relation, value))
+        return found
+
+    def expand(self, side: Side, nodes: np.ndarray, relation: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finds, for every node, the statements with this relation (or its own relation) that have the node on this side.
+
+        Returns:
+            Positions in ``nodes`` and statement rows, of the same length: one pair for each match.
+        """
+        return _matches(self._side_index(side), self._codes(nodes, relation))
+
+    def count(self, side: Side, nodes: np.ndarray, relation: int | np.ndarray) -> int:
+        """Counts the matches that `expand` would find."""
+        keys, _ = self._side_index(side)
+        codes = self._codes(nodes, relation)
+        return int((np.searchsorted(keys, codes, "right") - np.searchsorted(keys, codes)).sum())
+
+    def find(self, head: np.ndarray, relation: int | np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finds, for every main triple, the statements that have it.
+
+        Returns:
+            Positions in the arrays and statement rows, of the same length: one pair for each match.
+        """
+        starts, keys, rows = self._triple_index
+        codes = self._codes(head, relation)
+        place = np.searchsorted(starts, codes)
+        exists = np.flatnonzero(starts[np.minimum(place, len(starts) - 1)] == codes) if len(starts) else np.empty(0, np.int64)
+        position, found = _matches((keys, rows), place[exists] * len(self.graph.entities) + tail[exists])
+        return exists[position], found
+
+    def have_pair(self, rows: np.ndarray, relation: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Says for each known statement whether it has its own pair: ``relation[i]`` with ``value[i]``."""
+        codes, keys = self._owner_index
+        if not len(codes):
+            return np.zeros(len(rows), bool)
+        wanted = self._codes(value, relation)
+        place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        owned = place * len(self.graph) + rows
+        there = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
+        return np.asarray(there & (codes[place] == wanted))
+
+    def degree(self, side: Side) -> np.ndarray:
+        """Counts, for every entity, the known statements that have it on this side."""
+        return np.bincount(getattr(self.graph, side)[self.rows], minlength=len(self.graph.entities))  # (V,)
+
+    def _at(self, side: Side, node: int, relation: int | None) -> np.ndarray:
+        if relation is None:
+            keys, rows = self._head_index if side == "head" else self._tail_index
+            code = node
+        else:
+            keys, rows = self._side_index(side)
+            code = relation * len(self.graph.entities) + node
+        return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
+
+    def _side_index(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+        return self._relation_head_index if side == "head" else self._relation_tail_index
+
+    @cached_property
+    def _head_index(self) -> tuple[np.ndarray, np.ndarray]:
+        return _sorted(self.graph.head[self.rows], self.rows)
+
+    @cached_property
+    def _tail_index(self) -> tuple[np.ndarray, np.ndarray]:
+        return _sorted(self.graph.tail[self.rows], self.rows)
+
+    @cached_property
+    def _relation_index(self) -> tuple[np.ndarray, np.ndarray]:
+        return _sorted(self.graph.relation[self.rows], self.rows)
+
+    @cached_property
+    def _relation_head_index(self) -> tuple[np.ndarray, np.ndarray]:
+        return _sorted(self._with_relation(self.graph.head), self.rows)
+
+    @cached_property
+    def _relation_tail_index(self) -> tuple[np.ndarray, np.ndarray]:
+        return _sorted(self._with_relation(self.graph.tail), self.rows)
+
+    @cached_property
+    def _triple_index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The distinct codes of (relation, head), then keys made of the place of that code and the tail, and the rows."""
+        starts, place = np.unique(self._with_relation(self.graph.head), return_inverse=True)
+        return starts, *_sorted(place * len(self.graph.entities) + self.graph.tail[self.rows], self.rows)
+
+    @cached_property
+    def _owner_index(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct codes of pairs, then sorted keys made of the place of a pair's code and its statement."""
+        pairs, rows = self._pair_index
+        codes, place = np.unique(pairs, return_inverse=True)
+        return codes, np.sort(place * len(self.graph) + rows)
+
+    def _with_relation(self, node: np.ndarray) -> np.ndarray:
+        return self._codes(node[self.rows], self.graph.relation[self.rows])
+
+    def _codes(self, node: np.ndarray, relation: int | np.ndarray) -> np.ndarray:
+        return np.asarray(np.asarray(relation, np.int64) * len(self.graph.entities) + node)
+
+    @cached_property
+    def _pair_index(self) -> tuple[np.ndarray, np.ndarray]:
+        graph = self.graph
+        known = np.isin(graph.pair_statement, self.rows)
+        codes = graph.pair_relation[known].astype(np.int64) * len(graph.entities) + graph.pair_value[known]
+        return _sorted(codes, graph.pair_statement[known])
+
+
+def _sorted(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(keys, kind="stable")
+    return keys[order], rows[order]
+
+
+def _matches(index: tuple[np.ndarray, np.ndarray], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gives the position of each code and the row of each of its entries in the index."""
+    keys, rows = index
+    first = np.searchsorted(keys, codes)
+    counts = np.searchsorted(keys, codes, "right") - first
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(codes)), counts), rows[np.repeat(first, counts) + within]

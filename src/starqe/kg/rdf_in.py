@@ -1,0 +1,244 @@
+"""RDF in: triples and what is said about them become statements with qualifiers.
+
+The rule: an asserted triple without a reifier is a statement without qualifiers; with reifiers it is a statement for
+each of them, whose qualifiers are the triples about that reifier. A reifier is a node that ``rdf:reifies`` a triple
+(in Turtle also ``<< s p o >>``, ``~`` and ``{| … |}``) or that has ``rdf:subject``, ``rdf:predicate`` and ``rdf:object``.
+
+Named graphs whose IRI ends in train, valid or test are splits; all else belongs to the split that the caller names.
+What stands in one split belongs together. A reifier whose triple is asserted only in other splits speaks of it there,
+and a qualifier in a split where its reifier reifies nothing belongs to that reifier wherever it does.
+"""
+
+import re
+from array import array
+from collections.abc import Callable
+from typing import Literal as Choice
+
+import numpy as np
+import pyarrow as pa
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+
+from starqe.kg.draft import Draft
+from starqe.kg.names import OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
+from starqe.kg.rdf_parse import ByteSource, parse_rdf
+from starqe.kg.reified import Numbered, ranges, standard_reification, statements_of
+from starqe.kg.report import Report
+from starqe.kg.statement import SPLITS, identifier_problem
+
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+PREFERRED_LABEL = "http://www.w3.org/2004/02/skos/core#prefLabel"
+
+CHUNK = 50_000
+"""How many statements go to the draft at a time."""
+
+_DATATYPE_PREFIXES = {
+    "http://www.w3.org/2001/XMLSchema#": "xsd:",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf:",
+    "http://www.opengis.net/ont/geosparql#": "geo:",
+}
+_SPLIT_GRAPH = re.compile(rf"(?:.*[/#:])?({'|'.join(SPLITS)})", re.DOTALL)
+
+
+class RdfReader:
+    """Reads the documents of one graph, then adds its statements to a draft.
+
+    The documents are one graph in parts: a blank node label means the same node in all of them (train.ttl and
+    valid.ttl of one folder), and a document may speak of a triple of another. A label written in a document is the
+    identifier ``_:label``; a node without one gets a name by the order of appearance that no written label has.
+
+    Terms are numbered as they come and triples are kept as four numbers, since only the end shows which nodes are
+    reifiers: a million triples take some 20 MB, and the terms what their texts take.
+    """
+
+    def __init__(self, draft: Draft, report: Report, names: Names, unasserted: Choice["leave", "keep"] = "leave") -> None:
+        self._draft, self._report, self._names = draft, report, names
+        self._keep_unasserted = unasserted == "keep"
+        self._reification_form = False  # then every reified triple counts as asserted
+        self._ids: dict[str, int] = {}  # IRI, _:label, or the text of a literal or triple term -> number
+        self._anonymous: set[int] = set()
+        self._unfit: dict[int, str] = {}
+        self._values: dict[int, str] = {}  # what cannot be an entity: the number of a literal or triple term -> its kind
+        self._triples = array("i")  # (T, 4) subject, predicate, object, split
+        self._reified = array("i")  # (R, 6) reifier, subject, predicate, object, split, whether it needs no assertion
+        self._labels: dict[str, list[tuple[int, str, str]]] = {PREFERRED_LABEL: [], LABEL: []}
+
+    def read(self, stream: ByteSource, where: str, format_: str, split: str = "train") -> None:
+        """Reads a document; ``where`` names it in errors.
+
+        Raises:
+            InputError: The document is malformed (in a format of lines: unless the report says to skip).
+        """
+        self._reification_form |= format_ == "reification"
+        quads, invented = parse_rdf(stream, where, format_, self._report)
+        splits: dict[object, int] = {}
+        for quad in quads:
+            graph = quad.graph_name
+            if (code := splits.get(graph)) is None:
+                code = splits[graph] = SPLITS.index(_split_of(graph) or split)
+            self._take(quad, code, where, invented)
+
+    def _take(self, quad: Quad, split: int, where: str, invented: Callable[[str], bool]) -> None:
+        """Notes a label, a reification or a triple."""
+        subject, predicate, value, _ = quad
+        if type(value) is Literal and (labels := self._labels.get(predicate.value)) is not None:
+            labels.append((self._number(subject, invented), value.value, value.language or ""))
+            return
+        head = self._number(subject, invented)
+        if type(value) is Triple and predicate.value == REIFIES:
+            numbers = (head, *(self._number(part, invented) for part in (value.subject, value.predicate, value.object)))
+            column, row = self._reified, (*numbers, split, self._keep_unasserted)
+        else:
+            numbers = (head, self._number(predicate, invented), self._number(value, invented))
+            column, row = self._triples, (*numbers, split)
+        if self._unfit and (unfit := self._unfit.keys() & set(numbers)):
+            self._report.problem(f"{where}: {self._unfit[min(unfit)]}")
+        else:
+            column.extend(row)
+
+    def _number(self, term: NamedNode | BlankNode | Literal | Triple, invented: Callable[[str], bool]) -> int:
+        if type(term) is NamedNode:
+            text = term.value
+        elif type(term) is BlankNode:
+            text = f"_:{term.value}"
+        else:
+            text = f'"{term}'  # no IRI and no blank node begins with a quote
+        number = self._ids.setdefault(text, len(self._ids))
+        if number == len(self._ids) - 1:  # perhaps new; noting it twice does no harm
+            if type(term) is NamedNode:
+                if problem := identifier_problem(text):
+                    self._unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
+            elif type(term) is BlankNode:
+                if invented(term.value):
+                    self._anonymous.add(number)
+            else:
+                self._values[number] = _datatype(term.datatype.value) if type(term) is Literal else "triple term"
+        return number
+
+    def finish(self) -> None:
+        """Adds the statements and the labels to the draft, and to the report what was left out.
+
+        Raises:
+            InputError: A node is a malformed standard reification (unless the report says to skip).
+        """
+        texts = list(self._ids)
+        triples, standard = self._standard_reification(np.frombuffer(self._triples, np.int32).reshape(-1, 4), texts)
+        reified = np.unique(np.concatenate([np.frombuffer(self._reified, np.int32).reshape(-1, 6), standard]), axis=0)
+        of_reifier = np.isin(triples[:, 0], reified[:, 0])
+        pairs = self._entity_pairs(np.unique(triples[of_reifier], axis=0))
+        statements = statements_of(triples[~of_reifier], pairs, reified)
+        self._report.unasserted += statements.unasserted
+        self._add(self._entity_facts(statements), texts)
+
+    def _standard_reification(self, triples: np.ndarray, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Takes the triples of standard reification out; also gives what they reify, as rows of ``_reified``."""
+        subject, predicate, value, type_, statement = (self._ids.get(iri, -1) for iri in (SUBJECT, PREDICATE, OBJECT, TYPE, STATEMENT))
+        found = standard_reification(triples, (subject, predicate, value), type_, statement)
+        malformed = [*found.ambiguous.tolist(), *(found.incomplete.tolist() if self._reification_form else [])]
+        for node in malformed:
+            self._report.problem(
+                f"{texts[node]}: a reified statement has one rdf:subject, one rdf:predicate and one rdf:object, found fewer or more"
+            )
+        bad_predicates = [number for number in np.unique(found.reified[:, 2]).tolist() if texts[number].startswith(("_:", '"'))]
+        bad = np.isin(found.reified[:, 2], bad_predicates)
+        for node, _, number, _, _ in found.reified[bad].tolist():
+            self._report.problem(f"{texts[node]}: an rdf:predicate is an IRI, found {texts[number].removeprefix(chr(34))}")
+        malformed += found.reified[bad, 0].tolist()
+        rest = found.rest[~np.isin(found.rest[:, 0], malformed)]
+        asserted = np.full(len(found.reified), self._keep_unasserted or self._reification_form)
+        return rest, np.column_stack([found.reified, asserted])[~bad].astype(np.int32)
+
+    def _entity_facts(self, statements: Numbered) -> Numbered:
+        """Leaves out, and counts once a triple and split, the statements with a literal or triple term."""
+        is_value = self._is_value()
+        left_out = is_value[statements.triples[:, 0]] | is_value[statements.triples[:, 2]]
+        for head, _, tail, _ in np.unique(np.column_stack([statements.triples, statements.split])[left_out], axis=0).tolist():
+            self._report.literals[self._values.get(tail) or self._values[head]] += 1
+        return statements.only(~left_out)
+
+    def _entity_pairs(self, pairs: np.ndarray) -> np.ndarray:
+        """Leaves out, and counts, the qualifier pairs with a literal or triple term."""
+        left_out = self._is_value()[pairs[:, 2]]
+        self._report.literals.update(self._values[value] for value in pairs[left_out, 2].tolist())
+        return np.compress(~left_out, pairs, axis=0)
+
+    def _is_value(self) -> np.ndarray:
+        mask = np.zeros(len(self._ids), bool)
+        mask[list(self._values)] = True
+        return mask
+
+    def _add(self, statements: Numbered, texts: list[str]) -> None:
+        """Gives statements and labels to the draft under their identifiers."""
+        first, count = statements.first, statements.count
+        used = statements.pairs[ranges(first, count)]
+        entities = np.unique(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
+        relations = np.unique(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
+        entity_names = self._entity_names(entities, texts)
+        relation_names = {number: self._names.relations.identifier(texts[number]) for number in relations}
+        # One column of names: entities at their numbers, relations behind them.
+        names: list[str | None] = [None] * (2 * len(texts))
+        for number, name in entity_names.items():
+            names[number] = name
+        for number, name in relation_names.items():
+            names[number + len(texts)] = name
+        table = pa.array(names, pa.string())
+        triples = np.add(statements.triples, [0, len(texts), 0])
+        pairs = np.add(statements.pairs, [len(texts), 0])
+        for code, split in enumerate(SPLITS):
+            mine = np.flatnonzero(statements.split == code)
+            for start in range(0, len(mine), CHUNK):
+                rows = mine[start : start + CHUNK]
+                lengths = 3 + 2 * count[rows]
+                fields = np.empty(lengths.sum(), np.int64)
+                begin = np.cumsum(lengths) - lengths
+                fields[begin[:, None] + np.arange(3)] = triples[rows]
+                fields[ranges(begin + 3, lengths - 3)] = pairs[ranges(first[rows], count[rows])].reshape(-1)
+                self._draft.add_columns(table.take(pa.array(fields)).dictionary_encode(), lengths, split)
+        self._add_labels(entity_names, relation_names, texts)
+
+    def _entity_names(self, entities: list[int], texts: list[str]) -> dict[int, str]:
+        prefix = "_:anon"
+        while any(text.startswith(prefix) for text in texts):
+            prefix += "_"
+        anonymous = {number: f"{prefix}{place}" for place, number in enumerate(number for number in entities if number in self._anonymous)}
+        return {number: anonymous.get(number) or self._names.entities.identifier(texts[number]) for number in entities}
+
+    def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
+        """Gives the labels to the draft, preferred ones first, since the draft keeps the first of several."""
+        for labels in (self._labels[PREFERRED_LABEL], self._labels[LABEL]):
+            for number, label, language in labels:
+                used = {names[number] for names in (entity_names, relation_names) if number in names}
+                for identifier in used or {self._names.labelled(texts[number])}:
+                    self._draft.label(identifier, label, language)
+
+
+def read_rdf(
+    stream: ByteSource,
+    where: str,
+    format_: str,
+    draft: Draft,
+    report: Report,
+    names: Names,
+    split: str = "train",
+    unasserted: Choice["leave", "keep"] = "leave",
+) -> None:
+    """Adds the statements and labels of one document, which is a graph of its own, to a draft.
+
+    Raises:
+        InputError: The document is malformed (in a format of lines: unless the report says to skip).
+    """
+    reader = RdfReader(draft, report, names, unasserted)
+    reader.read(stream, where, format_, split)
+    reader.finish()
+
+
+def _split_of(graph: object) -> str | None:
+    """Gives the split that a named graph is by its IRI, or None."""
+    match = _SPLIT_GRAPH.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
+    return match[1] if match else None
+
+
+def _datatype(iri: str) -> str:
+    for long, short in _DATATYPE_PREFIXES.items():
+        if iri.startswith(long):
+            return short + iri.removeprefix(long)
+    return iri

@@ -1,0 +1,144 @@
+"""Statement files: a statement a line, ``s,r,o[,qr,qv]*``, with commas or tabs.
+
+There is no quoting: an identifier simply does not contain the separator. Blank lines are passed over, space around
+a field does not count. Labels stand in a file of their own: identifier, tab, label, and maybe tab, language.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from starqe.errors import InputError, StorageError
+from starqe.folders import new_folder
+from starqe.kg.draft import Draft
+from starqe.kg.files import open_guarded, whole_lines
+from starqe.kg.graph import Graph
+from starqe.kg.report import Report
+from starqe.kg.statement import CONTROL, SPLITS, identifier_problem
+from starqe.kg.vocabulary import Vocabulary
+
+MAX_LINE = 2**20
+LABELS = "labels.tsv"
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_statement_file(path: Path, draft: Draft, report: Report, split: str, advance: Callable[[int], None]) -> None:
+    """Adds the statements of a file to a draft; ``advance`` is told how many lines were read.
+
+    Raises:
+        InputError: A line is malformed (unless the report says to skip), or the file is empty, damaged or no text.
+    """
+    separator: str | None = None
+    with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
+        first_line = 1
+        for block in whole_lines(stream):
+            block = block.removeprefix(_BOM) if first_line == 1 else block
+            lines = _decode(block, path, first_line).split("\n")
+            separator = separator or _separator(lines)
+            _add_lines(lines, separator or ",", path, first_line, draft, report, split)
+            first_line += len(lines) - 1
+            advance(len(lines) - 1)
+    if separator is None:
+        raise InputError(f"{path}: a statement file has a statement a line, found an empty file")
+
+
+def _decode(block: bytes, path: Path, first_line: int) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + block[: error.start].count(b"\n")
+        byte = block[error.start]
+        raise InputError(
+            f"{path}:{line}: text is UTF-8, found the byte 0x{byte:02x}. Convert the file, or is it of another format?"
+        ) from None
+
+
+def _separator(lines: list[str]) -> str | None:
+    """Tells the separator from the first line that has text: a tab wherever there is one."""
+    first = next((line for line in lines if line.strip()), None)
+    return None if first is None else "\t" if "\t" in first else ","
+
+
+def _add_lines(lines: list[str], separator: str, path: Path, first_line: int, draft: Draft, report: Report, split: str) -> None:
+    text = pc.utf8_trim_whitespace(pa.array(lines, pa.string()))
+    number = np.flatnonzero(pc.not_equal(text, "").to_numpy(zero_copy_only=False))
+    cells = pc.split_pattern(text if len(number) == len(text) else text.take(pa.array(number)), separator)
+    counts = pc.list_value_length(cells).to_numpy()
+    fields = pc.utf8_trim_whitespace(cells.flatten()).dictionary_encode()
+    bad = (counts < 3) | (counts % 2 == 0)
+    unfit = pc.or_(pc.equal(fields.dictionary, ""), pc.match_substring_regex(fields.dictionary, CONTROL)).to_numpy(zero_copy_only=False)
+    if unfit.any():
+        bad |= np.logical_or.reduceat(unfit[fields.indices.to_numpy()], np.cumsum(counts) - counts)
+    for row in np.flatnonzero(bad):
+        report.problem(f"{path}:{first_line + number[row]}: {_what_is_wrong(cells[int(row)].as_py(), separator)}")
+    if bad.any():
+        fields = fields.filter(pa.array(np.repeat(~bad, counts)))
+        counts = counts[~bad]
+    draft.add_columns(fields, counts, split)
+
+
+def _what_is_wrong(fields: list[str], separator: str) -> str:
+    if len(fields) < 3:
+        other = "tab" if separator == "," else "comma"
+        return f"a statement has 3 fields and then pairs, found {len(fields)}. Is the separator a {other}, or the file of another format?"
+    if len(fields) % 2 == 0:
+        return f"a statement has 3 fields and then pairs, found {len(fields)} fields. Is a qualifier value missing?"
+    field, problem = next((field, problem) for field in fields if (problem := identifier_problem(field.strip())))
+    return f"an identifier is a line of text, found {field!r}: {problem}"
+
+
+def read_labels(path: Path, draft: Draft, report: Report) -> None:
+    """Adds the labels of a file (identifier, tab, label, maybe tab and language) to a draft.
+
+    Raises:
+        InputError: A line is malformed (unless the report says to skip).
+    """
+    with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
+        line_number = 0
+        for block in whole_lines(stream):
+            for line in _decode(block.removeprefix(_BOM), path, line_number + 1).splitlines():
+                line_number += 1
+                fields = line.split("\t")
+                if len(fields) in (2, 3) and fields[0].strip() and fields[1].strip():
+                    draft.label(fields[0].strip(), fields[1].strip(), fields[2].strip() if len(fields) == 3 else "")
+                elif line.strip():
+                    report.problem(
+                        f"{path}:{line_number}: a label line is identifier, tab, label (tab, language), found {len(fields)} fields"
+                    )
+
+
+def write_statement_files(graph: Graph, destination: Path, overwrite: bool = False) -> list[Path]:
+    """Writes a folder with a file a split (and the labels), with commas, or tabs where an identifier has a comma.
+
+    Raises:
+        StorageError: The destination exists and may not be replaced, or the disk refuses.
+    """
+    with_comma = any("," in identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
+    separator, extension = ("\t", ".tsv") if with_comma else (",", ".txt")
+    with new_folder(destination, overwrite, lambda: _check_statement_folder(destination)) as place:
+        for code, split in enumerate(SPLITS):
+            if (graph.split == code).any():
+                with (place / (split + extension)).open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(separator.join(statement.fields()) + "\n" for statement in graph.statements(split))
+        if graph.entities.labels or graph.relations.labels:
+            with (place / LABELS).open("w", encoding="utf-8", newline="\n") as file:
+                for vocabulary in (graph.entities, graph.relations):
+                    file.writelines(_label_lines(vocabulary))
+    return sorted(destination.iterdir())
+
+
+def _label_lines(vocabulary: Vocabulary) -> Iterator[str]:
+    for language, by_id in sorted(vocabulary.labels.items()):
+        for id_, label in sorted(by_id.items()):
+            fields = [vocabulary.identifier(id_), " ".join(label.split()), *([language] if language else [])]
+            yield "\t".join(fields) + "\n"
+
+
+def _check_statement_folder(folder: Path) -> None:
+    ours = {split + extension for split in SPLITS for extension in (".txt", ".tsv")} | {LABELS}
+    if foreign := sorted({path.name for path in folder.iterdir()} - ours):
+        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is no file of an export")

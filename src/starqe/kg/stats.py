@@ -1,0 +1,34 @@
+"""What a graph consists of, in numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from starqe.kg.graph import Graph
+from starqe.kg.split import check_split
+from starqe.kg.statement import SPLITS
+
+
+def graph_stats(graph: Graph) -> dict[str, Any]:
+    """Counts statements, qualifiers, entities and relations, and checks the splits."""
+    in_main = np.zeros(len(graph.entities), bool)
+    in_main[graph.head] = in_main[graph.tail] = True
+    as_main = np.zeros(len(graph.relations), bool)
+    as_main[graph.relation] = True
+    pairs = np.diff(graph.offsets)
+    return {
+        "fingerprint": graph.fingerprint,
+        "statements": len(graph),
+        **{split: int((graph.split == code).sum()) for code, split in enumerate(SPLITS)},
+        "with_qualifiers": int((pairs > 0).sum()),
+        "qualifier_pairs": len(graph.pair_value),
+        "most_pairs_on_a_statement": int(pairs.max(initial=0)),
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "entities_only_in_qualifiers": int((~in_main).sum()),
+        "relations_only_in_qualifiers": int((~as_main).sum()),
+        "labelled_entities": len({id_ for by_id in graph.entities.labels.values() for id_ in by_id}),
+        "labelled_relations": len({id_ for by_id in graph.relations.labels.values() for id_ in by_id}),
+        "languages": sorted(graph.entities.labels.keys() | graph.relations.labels.keys()),
+        "split_findings": check_split(graph).as_dict(),
+    }

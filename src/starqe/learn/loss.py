@@ -1,0 +1,219 @@
+"""The loss over all entities, fused with the scores: one small buffer, and three dense products a step.
+
+B queries · V entities · D width. Autograd's own path makes several (B, V) tensors a step, and fresh memory of that size costs as
+much as the arithmetic. Here a block of queries at a time is scored, turned into its loss and then into its gradient in one
+preallocated (rows, V) buffer, and both gradients are products with that buffer.
+
+The targets of query i over the entities are, with k_i answers and the label smoothing ε,
+
+    y = (1 - ε) t + ε / V        where t is, at an answer, 1 / k_i for the softmax loss and 1 for the binary loss, and 0 elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from starqe.errors import ConfigError, InputError
+from starqe.model.embedding import adopt_gradient, leaf_of
+from starqe.model.similarity import SIMILARITY
+
+LOWEST = -60.0
+"""The least exponent. Products with numbers below the smallest normal one of 32 bits, about exp(-87), are 100 times slower; from here a
+gradient may still shrink by a factor of exp(-27) before that.
+Probabilities are at least exp(-60) instead of zero; a loss differs by less than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The answers of a block of queries, and the smoothing of the labels."""
+
+    row: Tensor  # (answers,) queries of the block
+    cell: Tensor  # (answers,) positions in the flattened (rows, V) buffer
+    share: Tensor  # (answers,) 1 / k of the query
+    smoothing: float
+
+    def weighted_sum(self, values: Tensor, mass: Tensor) -> Tensor:
+        """Gives Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
+        total = values.new_zeros(len(values)).index_add_(0, self.row, mass * values.view(-1)[self.cell])
+        return total.add_(values.sum(1), alpha=self.smoothing / values.shape[1]) if self.smoothing else total
+
+    def subtract(self, values: Tensor, mass: Tensor) -> None:
+        """Subtracts y, in place. (rows, V)."""
+        if self.smoothing:
+            values.sub_(self.smoothing / values.shape[1])
+        values.view(-1).index_add_(0, self.cell, mass, alpha=-1)
+
+
+Scratch = Callable[[], Tensor]
+"""Gives a second buffer of the shape of the scores, to those who need one."""
+
+
+def softmax_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:  # noqa: ARG001
+    """Gives the cross-entropy -Σ_v y_v log softmax(s)_v of each query, and leaves its gradient softmax(s) - y in the scores.
+
+    Returns:
+        The losses, and the factor that the gradient in the buffer still lacks. (rows,)
+    """
+    torch.log_softmax(scores, 1, out=scores)
+    mass = targets.share * (1 - targets.smoothing)
+    losses = -targets.weighted_sum(scores, mass)
+    scores.clamp_min_(LOWEST).exp_()
+    targets.subtract(scores, mass)
+    return losses, 1.0
+
+
+def binary_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:
+    """Gives the mean binary cross-entropy (1/V) Σ_v (log(1 + exp s_v) - y_v s_v) of each query; the gradient is (σ(s) - y) / V.
+
+    Returns:
+        The losses, and the factor that the gradient in the buffer still lacks. (rows,)
+    """
+    entities = scores.shape[1]
+    mass = torch.full_like(targets.share, 1 - targets.smoothing)
+    linear = targets.weighted_sum(scores, mass)
+    scores.clamp_min_(LOWEST)
+    losses = (torch.logaddexp(scores, scores.new_zeros(()), out=scratch()).sum(1) - linear) / entities
+    targets.subtract(scores.sigmoid_(), mass)
+    return losses, 1 / entities
+
+
+Loss = Callable[[Tensor, Targets, Scratch], tuple[Tensor, float]]
+
+LOSSES: Mapping[str, Loss] = {"softmax": softmax_loss, "binary": binary_loss}
+"""The losses: softmax cross-entropy with the mass spread evenly over the answers, and the paper's binary cross-entropy."""
+
+
+class ScoreLoss:
+    """Compares query vectors with all entities, and gives the mean loss of a query with its gradients.
+
+        loss_per_query = score_loss(vectors, encoder.entity_matrix(), batch.answer_offsets, batch.answers)
+        loss_per_query.backward()
+
+    The gradients are computed together with the loss. ``backward()`` hands the one of the vectors to autograd and puts the one
+    of the entities into ``.grad`` of their parameter: if that was None, as after ``zero_grad()``, a buffer that this object keeps
+    becomes the gradient, and nothing is copied or cleared. Not-a-number anywhere in the scores shows in the loss.
+
+    Args:
+        similarity: A key of `SIMILARITY`.
+        loss: A key of `LOSSES`.
+        smoothing: The share ε of label smoothing.
+        rows: How many queries are scored at a time; 128 keep the buffer in the cache of a processor, and suffice for its products.
+
+    Raises:
+        ConfigError: A name is in no table, or a number is out of range.
+    """
+
+    def __init__(self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = 128) -> None:
+        for name, table in ((similarity, SIMILARITY), (loss, LOSSES)):
+            if name not in table:
+                raise ConfigError(f"expected one of {', '.join(table)}, found '{name}'")
+        if not 0 <= smoothing < 1 or rows < 1:
+            raise ConfigError(f"label smoothing lies in [0, 1) and rows are at least 1, found {smoothing} and {rows}")
+        self.similarity = SIMILARITY[similarity]
+        self.loss = LOSSES[loss]
+        self.smoothing = smoothing
+        self.rows = rows
+        self._buffers: dict[str, Tensor] = {}
+        self._calls = 0
+
+    def __call__(self, vectors: Tensor, entities: Tensor, answer_offsets: Tensor, answers: Tensor) -> Tensor:
+        """Gives the mean loss of a query.
+
+        Args:
+            vectors: The query vectors. (B, D)
+            entities: A leaf, or a view of the leading rows of one. (V, D)
+            answer_offsets: Where the answers of each query begin. (B+1,)
+            answers: The answers, query by query.
+
+        Raises:
+            InputError: A query has no answer.
+        """
+        counts = answer_offsets.diff()
+        if int(counts.min()) == 0:
+            raise InputError(f"a query to learn from has an answer, found none for query {int(counts.argmin())} of the batch")
+        loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers)  # type: ignore[no-untyped-call]
+        return loss
+
+    def compute(self, vectors: Tensor, entities: Tensor, offsets: Tensor, answers: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the mean loss and, to learn, its gradients without autograd; the second one lives in a buffer that is reused.
+
+        Returns:
+            The loss, the gradient of the vectors and that of the leaf of the entities. (), (B, D), (rows of the leaf, D)
+        """
+        self._calls += 1
+        similarity, queries = self.similarity, len(vectors)
+        terms = similarity.terms(entities)
+        into = self._gradient_buffer(entities) if learn else vectors.new_empty(0)
+        columns = entities.new_zeros(len(entities)) if learn and similarity.sums else None
+        pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
+        for first in range(0, queries, self.rows):
+            part = vectors[first : first + self.rows]
+            buffer = self._buffer("scores", part, len(entities))
+            scores = similarity.scores(part, entities, buffer, terms)
+            kept = self._buffer("kept", part, len(entities)).copy_(scores) if similarity.keeps_scores and learn else None
+            targets = self._targets(first, len(part), offsets, answers, scores)
+            losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
+            total += losses.sum()
+            if learn:
+                scale = factor / queries
+                slope = similarity.slope(scores, kept, terms)
+                sums = slope.sum(1) if similarity.sums else None
+                pulled[first : first + len(part)] = similarity.pull_vectors(slope @ entities, sums, part).mul_(scale)
+                into[: len(entities)].addmm_(slope.T, similarity.operand(part), beta=int(first > 0), alpha=scale)
+                if columns is not None:
+                    columns.add_(slope.sum(0), alpha=scale)
+        if learn:
+            similarity.pull_entities(into[: len(entities)], columns, entities, terms)
+        return total / queries, pulled, into
+
+    def _targets(self, first: int, rows: int, offsets: Tensor, answers: Tensor, scores: Tensor) -> Targets:
+        bounds = offsets[first : first + rows + 1]
+        counts = bounds.diff()
+        row = torch.repeat_interleave(torch.arange(rows, device=offsets.device), counts)
+        cell = row * scores.shape[1] + answers[int(bounds[0]) : int(bounds[-1])]
+        return Targets(row, cell, counts.to(scores.dtype).reciprocal()[row], self.smoothing)
+
+    def _buffer(self, name: str, part: Tensor, entities: int) -> Tensor:
+        """Gives a (rows, V) buffer, the same one in every call that fits into it."""
+        size = len(part) * entities
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size or buffer.dtype != part.dtype or buffer.device != part.device:
+            buffer = self._buffers[name] = part.new_empty(size)
+        return buffer[:size].view(len(part), entities)
+
+    def _gradient_buffer(self, entities: Tensor) -> Tensor:
+        """Gives the buffer for the gradient of the entities' leaf, with zeros after the rows of the entities."""
+        leaf = leaf_of(entities)
+        buffer = self._buffers.get("gradient")
+        unfit = buffer is None or buffer.shape != leaf.shape or buffer.dtype != leaf.dtype or buffer.device != leaf.device
+        # A gradient that is being accumulated over several batches stays the parameter's own; the next ones go elsewhere.
+        if buffer is None or unfit or (leaf.grad is not None and leaf.grad.data_ptr() == buffer.data_ptr()):
+            buffer = self._buffers["gradient"] = torch.empty_like(leaf, requires_grad=False)
+        buffer[len(entities) :].zero_()
+        return buffer
+
+    @property
+    def calls(self) -> int:
+        """How often the loss was computed; a gradient belongs to one of these times."""
+        return self._calls
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, entities: Tensor, owner: ScoreLoss, offsets: Tensor, answers: Tensor) -> Tensor:
+        loss, ctx.pulled, ctx.gradient = owner.compute(vectors, entities, offsets, answers, any(ctx.needs_input_grad))
+        ctx.entities, ctx.owner, ctx.call = entities, owner, owner.calls
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
+        assert ctx.call == ctx.owner.calls, "backward() runs before the next loss is computed"
+        assert ctx.gradient is not None, "backward() runs once"
+        if ctx.needs_input_grad[1]:
+            adopt_gradient(ctx.entities, ctx.gradient, float(gradients[0]))
+        ctx.gradient = None
+        return ctx.pulled * gradients[0], None, None, None, None

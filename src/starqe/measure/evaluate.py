@@ -1,0 +1,106 @@
+"""Evaluation: a scorer and query tables in, rows of numbers out."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, Protocol
+
+import numpy as np
+import pydantic
+import torch
+
+from starqe.config import Section
+from starqe.kg import Graph
+from starqe.measure.metrics import Accumulator
+from starqe.measure.protocol import PROTOCOLS, Task
+from starqe.measure.ranks import filtered_ranks
+from starqe.measure.rows import Row, report
+from starqe.measure.sink import RankSink
+from starqe.queries.table import QueryTable
+
+Progress = Callable[[str, int, int], None]
+"""Called with the shape, the number of its queries that are done, and their total."""
+
+
+class Scorer(Protocol):
+    """Anything that scores every entity as an answer."""
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        """Gives the scores of all entities for these rows of a table; may write them to ``out`` and return it: (B, V)."""
+
+
+class Measure(Section):
+    """How models are evaluated."""
+
+    protocol: Literal["paper", "strict"] = "paper"
+    """Which answers are ranked: every listed one (paper), or those that need the split of the queries (strict)."""
+    ties: Literal["realistic", "optimistic", "pessimistic"] = "realistic"
+    """The rank among equal scores: the mean of first and last place, the first, or the last."""
+    batch: int = pydantic.Field(512, ge=1)
+    """How many queries are scored at once."""
+    replicates: int = pydantic.Field(200, ge=0)
+    """Bootstrap replicates for the confidence intervals over queries; 0 leaves the intervals out."""
+    confidence: float = pydantic.Field(0.95, gt=0, lt=1)
+    """The confidence of the intervals."""
+
+
+def evaluate(
+    scorer: Scorer,
+    tables: Mapping[str, QueryTable],
+    entities: int,
+    settings: Measure | None = None,
+    *,
+    row: str = "model",
+    seed: int = 0,
+    graph: Graph | None = None,
+    sink: RankSink | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Ranks answers of every query and gives all metrics, by shape and overall.
+
+    Args:
+        scorer: Scores all entities.
+        tables: The queries, by the name of their shape.
+        entities: The number of real entities: the columns of the scores.
+        settings: Protocol, ties, batch size and intervals.
+        row: The name of what is evaluated.
+        seed: The seed that the model was trained with; the bootstrap uses it too.
+        graph: What easy answers are looked up in; only the protocol strict needs it, and the scorer never sees it.
+        sink: Where every single rank goes.
+        progress: Is told after every batch.
+
+    Raises:
+        MeasureError: A score is not a number.
+        UnsupportedError: The protocol cannot be applied to a table.
+    """
+    settings = settings or Measure()
+    buffer = torch.empty(settings.batch, entities)  # (B, V), for all batches: fresh pages cost as much as the arithmetic
+    sums = {shape: Accumulator(settings.replicates, seed, shape) for shape in tables}
+    dropped = dict.fromkeys(tables, 0)
+    for shape, table in tables.items():
+        done = 0
+        for task in _tasks(table, settings, graph):
+            if len(task.rows):
+                scores = scorer.scores(table, task.rows, buffer[: len(task.rows)])  # (B, V)
+                assert scores.shape == (len(task.rows), entities), (scores.shape, entities)
+                ranks = filtered_ranks(scores, task.ranked, task.filtered)
+                sums[shape].add(ranks, task.ranked.counts, settings.ties)
+                if sink:
+                    sink.write(shape, task.rows, task.ranked, ranks)
+            dropped[shape] += task.dropped
+            done += len(task.rows) + task.dropped
+            if progress:
+                progress(shape, done, len(table))
+    given = {"row": row, "protocol": settings.protocol, "seed": seed, "ties": settings.ties}
+    return report(sums, dropped, given, settings.confidence)
+
+
+def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterator[Task]:
+    """Gives what is to be ranked, a batch at a time; the exact answers of a strict protocol are found for many batches at once."""
+    block = 16 * settings.batch
+    for start in range(0, len(table), block):
+        task = PROTOCOLS[settings.protocol](graph, table, np.arange(start, min(start + block, len(table))))
+        if not len(task.rows):
+            yield task
+        for first in range(0, len(task.rows), settings.batch):
+            last = min(first + settings.batch, len(task.rows))
+            dropped = task.dropped if last == len(task.rows) else 0
+            yield Task(task.rows[first:last], task.ranked.part(first, last), task.filtered.part(first, last), dropped)

@@ -1,0 +1,173 @@
+"""Filtered ranks: where an answer stands among all entities that are no other answer, with ties told apart.
+
+B queries · V entities · n ranked answers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from starqe.errors import MeasureError
+
+if TYPE_CHECKING:  # tables and the oracle need ranks, and no torch
+    import torch
+
+SORT_FROM = 10
+"""From this many ranked answers on, sorting a query's row of scores once is faster than counting for each answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Entities for each of some queries: those of query i stand at ``offsets[i]`` up to the next offset, ascending, each once."""
+
+    offsets: np.ndarray  # (queries + 1,) int64
+    entities: np.ndarray  # (entities,) int32
+
+    def __post_init__(self) -> None:
+        assert self.offsets[0] == 0, self.offsets[0]
+        assert self.offsets[-1] == len(self.entities), (self.offsets[-1], len(self.entities))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The number of entities of each query: (queries,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def query(self) -> np.ndarray:
+        """The query that each entity belongs to: (entities,)."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def part(self, start: int, stop: int) -> "Ragged":
+        """Gives the queries from start up to stop."""
+        offsets = self.offsets[start : stop + 1]
+        return Ragged(offsets - offsets[0], self.entities[offsets[0] : offsets[-1]])
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """How many rivals score higher than each ranked answer, and how many score the same.
+
+    ``best = better + 1``, ``worst = better + equal``, ``realistic = (best + worst) / 2``.
+    """
+
+    better: np.ndarray  # (n,) int64: rivals with a higher score
+    equal: np.ndarray  # (n,) int64: candidates with the same score; the answer itself is one
+    candidates: np.ndarray  # (n,) int64: all that compete; the answer itself is one
+
+    @property
+    def best(self) -> np.ndarray:
+        """The optimistic rank: before everything that scores the same: (n,)."""
+        return np.asarray(self.better + 1)
+
+    @property
+    def worst(self) -> np.ndarray:
+        """The pessimistic rank: after everything that scores the same: (n,)."""
+        return np.asarray(self.better + self.equal)
+
+    @property
+    def realistic(self) -> np.ndarray:
+        """The mean of the optimistic and the pessimistic rank: (n,)."""
+        return np.asarray(self.best + self.worst) / 2
+
+
+TIES: Mapping[str, Callable[[Ranks], np.ndarray]] = {
+    "realistic": lambda ranks: ranks.realistic,
+    "optimistic": lambda ranks: ranks.best,
+    "pessimistic": lambda ranks: ranks.worst,
+}
+"""The ways to turn equal scores into a rank."""
+
+
+def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> Ranks:
+    """Ranks answers within a buffer of scores; while one is ranked, the other filtered entities of its query are ignored.
+
+    Every column of the buffer is a real entity, and competes. Nothing is copied per answer: an answer is compared with
+    its whole row, and what the filtered entities added to the counts is taken off again. Beyond the buffer, memory is one
+    row and a few numbers per answer. Scores on another device are brought to the processor first.
+
+    Args:
+        scores: One row a query, one column an entity; a higher score is better, infinities are allowed. (B, V)
+        ranked: The answers to rank, by query.
+        filtered: The entities that do not compete with a ranked answer; it may contain the answer itself.
+
+    Raises:
+        MeasureError: A score is not a number.
+    """
+    assert scores.ndim == 2, scores.shape
+    assert len(scores) == len(ranked) == len(filtered), (scores.shape, len(ranked), len(filtered))
+    values = scores.detach().cpu().numpy()
+    better, equal = _counts(values, ranked)
+    query, own = ranked.query, values[ranked.query, ranked.entities]
+    filter_query, filter_own = filtered.query, values[filtered.query, filtered.entities]
+    # Codes in the order of the scores are what can be packed with the query into one sortable number.
+    codes = np.unique(np.concatenate([filter_own, own]), return_inverse=True)[1]
+    filter_codes, own_codes = codes[: len(filter_own)], codes[len(filter_own) :]
+    above, level = greater_and_equal(filter_query, filter_codes, query, own_codes)
+    itself = _contains(filtered, filter_query, ranked, query, scores.shape[1])
+    return Ranks(better - above, equal - level + itself, scores.shape[1] - filtered.counts[query] + itself)
+
+
+def greater_and_equal(group: np.ndarray, value: np.ndarray, of_group: np.ndarray, than: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts, for each pair of a group and a value, the members of the group with a greater and with an equal value.
+
+    Args:
+        group: The group of each member. (m,)
+        value: The value of each member, a whole number from 0. (m,)
+        of_group: The group to count in. (n,)
+        than: The value to compare with. (n,)
+    """
+    width = max(value.max(initial=0), than.max(initial=0)) + 1
+    keys = np.sort(group.astype(np.int64) * width + value)
+    probe = of_group.astype(np.int64) * width
+    first, last = np.searchsorted(keys, probe + than), np.searchsorted(keys, probe + than, "right")
+    return np.searchsorted(keys, probe + width) - last, last - first
+
+
+def _counts(values: np.ndarray, ranked: Ragged) -> tuple[np.ndarray, np.ndarray]:
+    """Counts the higher and the equal scores in the whole row of each answer.
+
+    One row after the other, because a row fits into the processor's cache: it is read from memory once, however many
+    answers it has. Scores below the lowest answer's count for none, so where a model is good little remains to compare.
+    """
+    better, equal = np.empty(len(ranked.entities), np.int64), np.empty(len(ranked.entities), np.int64)
+    mask = np.empty(values.shape[1], bool)
+    few = values.shape[1] // 16  # gathering more than these costs more than it spares
+    bounds = ranked.offsets.tolist()
+    for i, row in enumerate(values):
+        start, stop = bounds[i], bounds[i + 1]
+        if start == stop:
+            continue
+        own = row[ranked.entities[start:stop]]
+        np.logical_not(np.less(row, own.min(), out=mask), out=mask)  # not below, rather than above: NaN must not slip through
+        reach = np.count_nonzero(mask)
+        near = row[mask] if reach <= few else row
+        if np.isnan(near.max()):
+            raise MeasureError(f"a score is a number, found NaN in row {i} of a batch of {len(values)}. Has training diverged?")
+        if stop - start >= SORT_FROM:
+            ascending = np.sort(near)
+            last = np.searchsorted(ascending, own, "right")
+            better[start:stop] = len(near) - last
+            equal[start:stop] = last - np.searchsorted(ascending, own)
+            continue
+        hit = mask[: len(near)]
+        for place, score in enumerate(own, start):
+            equal[place] = np.count_nonzero(np.equal(near, score, out=hit))
+            better[place] = np.count_nonzero(np.greater(near, score, out=hit)) if len(own) > 1 else reach - equal[place]
+    return better, equal
+
+
+def _contains(filtered: Ragged, filter_query: np.ndarray, ranked: Ragged, query: np.ndarray, width: int) -> np.ndarray:
+    """Says for each ranked answer whether it is itself among the filtered entities: (n,) bool."""
+    keys = filter_query * width + filtered.entities
+    assert (np.diff(keys) > 0).all(), "entities stand ascending and once in a query"
+    probe = query * width + ranked.entities
+    place = np.searchsorted(keys, probe)
+    found = np.zeros(len(probe), bool)
+    inside = place < len(keys)
+    found[inside] = keys[place[inside]] == probe[inside]
+    return found

@@ -1,0 +1,50 @@
+"""The compositions γ: a node and a relation become one vector."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+Compose = Callable[[Tensor, Tensor], Tensor]
+
+SMALLEST_MODULUS = 1e-6
+
+
+def complex_multiply(node: Tensor, relation: Tensor) -> Tensor:
+    """Multiplies complex numbers: the first half of a vector holds the real parts, the second half the imaginary parts."""
+    node_re, node_im = node.chunk(2, dim=-1)
+    re, im = relation.chunk(2, dim=-1)
+    return torch.cat([node_re * re - node_im * im, node_re * im + node_im * re], dim=-1)
+
+
+def rotate(node: Tensor, relation: Tensor) -> Tensor:
+    """Turns each complex number of the node by the angle of the relation's: a product with r / |r|.
+
+    A number of the relation closer to zero than `SMALLEST_MODULUS` has no angle to speak of, and shrinks the node instead.
+    """
+    re, im = relation.chunk(2, dim=-1)
+    modulus = (re.square() + im.square()).clamp_min(SMALLEST_MODULUS**2).sqrt()
+    return complex_multiply(node, torch.cat([re / modulus, im / modulus], dim=-1))
+
+
+def circular_correlation(node: Tensor, relation: Tensor) -> Tensor:
+    """Gives c_k = Σ_i node_i · relation_(i+k), indices modulo the width."""
+    spectrum = torch.fft.rfft(node).conj() * torch.fft.rfft(relation)
+    return torch.fft.irfft(spectrum, n=node.shape[-1])  # type: ignore[no-any-return]
+
+
+def circular_convolution(node: Tensor, relation: Tensor) -> Tensor:
+    """Gives c_k = Σ_i node_i · relation_(k-i), indices modulo the width."""
+    spectrum = torch.fft.rfft(node) * torch.fft.rfft(relation)
+    return torch.fft.irfft(spectrum, n=node.shape[-1])  # type: ignore[no-any-return]
+
+
+COMPOSE: Mapping[str, Compose] = {
+    "multiply": torch.mul,
+    "complex": complex_multiply,
+    "rotate": rotate,
+    "correlate": circular_correlation,
+    "convolve": circular_convolution,
+    "subtract": torch.sub,
+}
+"""Both γ_q (a pair's value with its relation) and γ_r (a node with a qualified relation) are chosen from here."""

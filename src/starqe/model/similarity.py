@@ -1,0 +1,178 @@
+"""Similarities of query vectors and entities: scores and their gradients by matrix products alone.
+
+B queries · V entities · D width. No (B, V, D) tensor is ever made: |x - y|² = |x|² - 2 x·y + |y|². For training, every
+similarity tells how the gradient G of the scores becomes gradients of both sides through two products, with X the operand:
+
+    H = `slope`(G)        A = H · entities (B, D)        C = Hᵀ · X (V, D)
+    gradient of the vectors = `pull_vectors`(A, row sums of H)        of the entities = `pull_entities`(C, column sums of H)
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+SMALLEST_NORM = 1e-12
+SMALLEST_DISTANCE = 1e-4
+
+
+class Similarity:
+    """One similarity; without state."""
+
+    sums = False
+    """Whether the gradients need the row and column sums of H."""
+    keeps_scores = False
+    """Whether `slope` needs the scores."""
+
+    def terms(self, entities: Tensor) -> Tensor | None:
+        """Gives what the scores need of each entity beside the products. (V,)."""
+        raise NotImplementedError
+
+    def operand(self, vectors: Tensor) -> Tensor:
+        """Gives the left side of the products. (B, D)."""
+        return vectors
+
+    def scores(self, vectors: Tensor, entities: Tensor, out: Tensor | None = None, terms: Tensor | None = None) -> Tensor:
+        """Scores every entity for every query; larger is more similar. (B, D), (V, D) -> (B, V).
+
+        Args:
+            vectors: The query vectors.
+            entities: The rows to compare with.
+            out: A buffer that is filled and given back, to save an allocation.
+            terms: `terms` of the entities, if they are known already.
+        """
+        with torch.no_grad():
+            out = vectors.new_empty(len(vectors), len(entities)) if out is None else out
+            return self._fill(vectors, entities, out, self.terms(entities) if terms is None else terms)
+
+    def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Turns G into H, in place. (B, V)."""
+        return gradient
+
+    def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:  # noqa: ARG002
+        """Turns A into the gradient of the vectors. (B, D)."""
+        return product
+
+    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:
+        """Turns C into the gradient of the entities, in place. (V, D)."""
+
+
+def _length(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min_(SMALLEST_NORM)  # type: ignore[no-any-return]
+
+
+def _row_dot(one: Tensor, other: Tensor) -> Tensor:
+    return torch.linalg.vecdot(one, other)  # type: ignore[no-any-return]
+
+
+class Dot(Similarity):
+    """The dot product x·y."""
+
+    def terms(self, entities: Tensor) -> None:
+        """Needs nothing."""
+
+    def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:  # noqa: ARG002
+        return torch.mm(vectors, entities.T, out=out)
+
+
+class Cosine(Similarity):
+    """The cosine x·y / (|x| |y|); a vector of length zero is similar to nothing.
+
+    With u = x/|x|, H is G divided by |y|, column by column, and both gradients lose their part along the vector itself.
+    """
+
+    def terms(self, entities: Tensor) -> Tensor:
+        """Gives 1 / |y|. (V,)."""
+        return _length(entities).reciprocal_().squeeze(1)
+
+    def operand(self, vectors: Tensor) -> Tensor:
+        """Gives u. (B, D)."""
+        return vectors / _length(vectors)
+
+    def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
+        assert terms is not None
+        return torch.mm(self.operand(vectors), entities.T, out=out).mul_(terms)
+
+    def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Divides by |y|."""
+        assert terms is not None
+        return gradient.mul_(terms)
+
+    def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:  # noqa: ARG002
+        """Gives (A - (A·u) u) / |x|."""
+        length = _length(vectors)
+        unit = vectors / length
+        return (product - (product * unit).sum(1, keepdim=True) * unit) / length
+
+    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
+        """Gives C - (C·y) y / |y|²."""
+        assert terms is not None
+        along = _row_dot(product, entities).mul_(terms.square())  # (V,)
+        product.addcmul_(entities, along[:, None], value=-1)
+
+
+class PowerNorm(Similarity):
+    """The negative squared distance -|x - y|². Its gradients are 2 (A - sums x) and 2 (C - sums y), with H = G."""
+
+    sums = True
+
+    def terms(self, entities: Tensor) -> Tensor:
+        """Gives |y|². (V,)."""
+        return _row_dot(entities, entities)
+
+    def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
+        assert terms is not None
+        torch.addmm(terms, vectors, entities.T, beta=-1, alpha=2, out=out)
+        return out.sub_(vectors.square().sum(1, keepdim=True))
+
+    def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:
+        """Gives 2 (A - sums x)."""
+        assert sums is not None
+        return 2 * (product - sums[:, None] * vectors)
+
+    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
+        """Gives 2 (C - sums y)."""
+        assert sums is not None
+        product.addcmul_(entities, sums[:, None], value=-1).mul_(2)
+
+
+class Distance(Similarity):
+    """The negative distance -|x - y|, with H = G / |x - y|. Its gradients are A - sums x and C - sums y.
+
+    Distances are not below `SMALLEST_DISTANCE`, about the rounding of the products: nearer than that, the gradient fades to
+    zero instead of pointing anywhere.
+    """
+
+    sums = True
+    keeps_scores = True
+
+    def terms(self, entities: Tensor) -> Tensor:
+        """Gives |y|². (V,)."""
+        return _row_dot(entities, entities)
+
+    def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
+        assert terms is not None
+        torch.addmm(terms, vectors, entities.T, alpha=-2, out=out)
+        return out.add_(vectors.square().sum(1, keepdim=True)).clamp_min_(SMALLEST_DISTANCE**2).sqrt_().neg_()
+
+    def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Divides by the distance; the sign of the scores waits for `pull_vectors` and `pull_entities`."""
+        assert scores is not None
+        return gradient.div_(scores)
+
+    def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:
+        """Gives A - sums x, with the sign that `slope` left out."""
+        assert sums is not None
+        return sums[:, None] * vectors - product
+
+    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
+        """Gives C - sums y, with the sign that `slope` left out."""
+        assert sums is not None
+        product.neg_().addcmul_(entities, sums[:, None])
+
+
+SIMILARITY: Mapping[str, Similarity] = {"dot": Dot(), "cosine": Cosine(), "distance": Distance(), "power-norm": PowerNorm()}
+"""The similarities; the norms are L2."""

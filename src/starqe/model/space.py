@@ -1,0 +1,53 @@
+"""What the embeddings number: entities, relation nodes, special symbols, and relations in two directions."""
+
+from dataclasses import dataclass
+
+from starqe.errors import InputError
+
+SYMBOLS = ("variable", "target", "blank")
+"""The special symbols: each has one input row, and every node that it stands for begins as a copy of that row."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The ids of a vocabulary, laid out as rows of the two embeddings.
+
+    Input rows: the entities, then in a reified space one node for each relation, then the special symbols.
+    Relation rows: every relation forward, then every relation inverse. A reified space has three relations more
+    (rdf:subject, rdf:predicate, rdf:object), after the vocabulary's own.
+
+    Raises:
+        InputError: There is no entity or no relation.
+    """
+
+    entities: int
+    relations: int
+    reified: bool = False
+
+    def __post_init__(self) -> None:
+        if self.entities < 1 or self.relations < 1:
+            raise InputError(f"a model needs at least one entity and one relation, found {self.entities} and {self.relations}")
+
+    @property
+    def nodes(self) -> int:
+        """How many input rows a query can name: entities, and relation nodes in a reified space."""
+        return self.entities + (self.relations if self.reified else 0)
+
+    @property
+    def input_rows(self) -> int:
+        """How many rows the input embedding has."""
+        return self.nodes + len(SYMBOLS)
+
+    def symbol(self, kind: str) -> int:
+        """Gives the input row of a special symbol."""
+        return self.nodes + SYMBOLS.index(kind)
+
+    @property
+    def directed(self) -> int:
+        """How many relations an edge can have."""
+        return self.relations + (3 if self.reified else 0)
+
+    @property
+    def relation_rows(self) -> int:
+        """How many rows the relation embedding has: forward, then inverse."""
+        return 2 * self.directed

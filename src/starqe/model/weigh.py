@@ -1,0 +1,64 @@
+"""The weights of messages inside the sum φ_m.
+
+M messages of one direction · T receivers · D width · H heads.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from starqe.model.segment import segment_softmax
+from starqe.model.steps import Direction
+from starqe.model.weights import weight, xavier
+
+
+class Weigh(nn.Module):
+    """One way to weight messages."""
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draws the parameters."""
+        for values in self.parameters():
+            xavier(values, generator)
+
+    def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
+        """Gives the weighted messages. (M, D) -> (M, D)."""
+        raise NotImplementedError
+
+
+class SymmetricWeigh(Weigh):
+    """Weights a message by 1 / sqrt(d_source × d_receiver).
+
+    The degrees count the messages of this direction: those that the source sends and those that the receiver gets. They are
+    multiplied, as the paper's sources define the normalisation; the authors' code takes their sum.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:  # noqa: ARG002  one signature for the whole table
+        super().__init__()
+
+    def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:  # noqa: ARG002
+        """Gives the weighted messages. (M, D) -> (M, D)."""
+        return messages * direction.symmetric[:, None].to(messages.dtype)
+
+
+class AttentionWeigh(Weigh):
+    """Weights each head of a message by the softmax of LeakyReLU(a · [message ; receiver]) over the messages into the receiver."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.message_vector = weight(heads, width // heads)
+        self.receiver_vector = weight(heads, width // heads)
+
+    def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
+        """Gives the weighted messages. (M, D) -> (M, D)."""
+        shape = (-1, *self.message_vector.shape)
+        split = messages.view(shape)  # (M, H, D/H)
+        receiving = (nodes.index_select(0, direction.receivers).view(shape) * self.receiver_vector).sum(2)  # (T, H)
+        scores = leaky_relu((split * self.message_vector).sum(2) + receiving.index_select(0, direction.receiver))  # (M, H)
+        shares = segment_softmax(scores, direction.receiver, len(direction.receivers))
+        return (split * shares[:, :, None]).view_as(messages)
+
+
+WEIGH: Mapping[str, type[Weigh]] = {"symmetric": SymmetricWeigh, "attention": AttentionWeigh}
+"""The weightings, each called with the width and the number of heads."""

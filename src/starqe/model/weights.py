@@ -1,0 +1,22 @@
+"""How parameters begin: always from a generator that is given, never from the global one."""
+
+import torch
+from torch import Tensor, nn
+
+
+def weight(*shape: int) -> nn.Parameter:
+    """Makes a parameter that `reset_parameters` fills."""
+    return nn.Parameter(torch.empty(*shape))
+
+
+@torch.no_grad()
+def xavier(values: Tensor, generator: torch.Generator) -> None:
+    """Fills a matrix uniformly within ±sqrt(6 / (rows + columns)), which keeps the scale of what passes through it."""
+    bound = (6 / (values.shape[-2] + values.shape[-1])) ** 0.5
+    values.uniform_(-bound, bound, generator=generator)
+
+
+@torch.no_grad()
+def normal(values: Tensor, deviation: float, generator: torch.Generator) -> None:
+    """Fills a tensor with normal values around zero."""
+    values.normal_(0, deviation, generator=generator)

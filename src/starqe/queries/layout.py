@@ -1,0 +1,150 @@
+"""A conjunctive query laid out by a shape: from a row of a query table, and to a table of one row."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from starqe.errors import UnsupportedError
+from starqe.kg.graph import Graph
+from starqe.queries.formula import Atom, Term, Variable
+from starqe.queries.shape import TARGET, Shape, distances, node_kind
+from starqe.queries.table import QueryTable
+
+TARGET_NAME = "target"
+"""The name of the target of a query that comes from a table."""
+
+Edges = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Atoms in the order of a shape's edges, and constants in the order of its anchors."""
+
+    shape: Shape
+    atoms: tuple[Atom, ...]
+    anchors: tuple[str, ...]
+
+
+def lay_out(atoms: Sequence[Atom], target: Variable, shapes: Mapping[str, Shape]) -> Layout:
+    """Finds the shape of atoms: one of those given, up to renaming, or else a shape named "query".
+
+    Raises:
+        UnsupportedError: There is no such shape: an edge goes from a node to itself, or no head or tail is given.
+    """
+    for atom in atoms:
+        if atom.head == atom.tail:
+            raise UnsupportedError(f"a shape has no edge from a node to itself, found one at {atom.head}")
+    if not any(isinstance(term, str) for atom in atoms for term in (atom.head, atom.tail)):
+        raise UnsupportedError("a shape has an anchor, and this query gives no head and no tail")
+    edges, constants = _named(atoms, target)
+    for shape in shapes.values():
+        if (order := _match(edges, shape)) is not None:
+            node_of = {
+                node: own for edge, place in zip(shape.edges, order, strict=True) for node, own in zip(edge, edges[place], strict=True)
+            }
+            return Layout(shape, tuple(atoms[place] for place in order), tuple(constants[node_of[anchor]] for anchor in shape.anchors))
+    shape = Shape("query", tuple(edges))
+    return Layout(shape, tuple(atoms), tuple(constants[anchor] for anchor in shape.anchors))
+
+
+def diameter(atoms: Sequence[Atom]) -> int:
+    """The longest of the shortest paths between two nodes, walked in either direction."""
+    edges, _ = _named(atoms, None)
+    return max(max(distances(edges, node).values()) for edge in edges for node in edge)
+
+
+def _named(atoms: Sequence[Atom], target: Variable | None) -> tuple[Edges, dict[str, str]]:
+    """Names the nodes as a shape does; also gives the constant of each anchor.
+
+    Every occurrence of a constant is an anchor of its own, as in the tables of generated queries, where two anchors may
+    be the same entity. Only where that would cut the query into parts, one constant is one anchor.
+    """
+    for apart in (True, False):
+        anchor_names, variable_names = _names("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), _names("xyzuvw")
+        nodes: dict[tuple[Term, int | None], str] = {} if target is None else {(target, None): TARGET}
+        constants: dict[str, str] = {}
+        edges: Edges = []
+        for place, atom in enumerate(atoms):
+            ends = []
+            for term in (atom.head, atom.tail):
+                key = (term, place if apart and isinstance(term, str) else None)
+                if key not in nodes:
+                    nodes[key] = next(anchor_names if isinstance(term, str) else variable_names)
+                if isinstance(term, str):
+                    constants[nodes[key]] = term
+                ends.append(nodes[key])
+            edges.append((ends[0], ends[1]))
+        if len(distances(edges, edges[0][0])) == len({node for edge in edges for node in edge}):
+            break
+    return edges, constants
+
+
+def _names(letters: str) -> Iterator[str]:
+    yield from letters
+    yield from (f"{letter}{number}" for number in count(1) for letter in letters)
+
+
+def _match(edges: Edges, shape: Shape) -> list[int] | None:
+    """Finds for every edge of the shape one of the edges, so that nodes map one to one and keep their kinds."""
+
+    def extend(chosen: list[int], own: dict[str, str]) -> list[int] | None:
+        if len(chosen) == len(edges):
+            return chosen
+        for place, edge in enumerate(edges):
+            if place in chosen:
+                continue
+            more = dict(own)
+            fits = all(
+                more.setdefault(n, m) == m and node_kind(n) == node_kind(m) for n, m in zip(shape.edges[len(chosen)], edge, strict=True)
+            )
+            if fits and len(set(more.values())) == len(more) and (found := extend([*chosen, place], more)) is not None:
+                return found
+        return None
+
+    return extend([], {}) if len(edges) == len(shape.edges) else None
+
+
+def atoms_of_row(table: QueryTable, row: int, graph: Graph) -> list[Atom]:
+    """Gives the atoms of one query of a table, with the target named `TARGET_NAME`.
+
+    Raises:
+        UnsupportedError: The table is reified.
+    """
+    shape = table.shape
+    if shape.of_kind("blank"):
+        raise UnsupportedError(f"a query of a reified table (shape '{shape.name}') has no identifiers. Undo the reification first")
+    entity, relation = graph.entities.identifier, graph.relations.identifier
+    terms: dict[str, Term] = {anchor: entity(id_) for anchor, id_ in zip(shape.anchors, table.anchors[row], strict=True)}
+    terms |= {node: Variable(f"{node}_" if node == TARGET_NAME else node) for node in shape.of_kind("variable")}
+    terms[TARGET] = Variable(TARGET_NAME)
+    return [
+        Atom(
+            terms[head],
+            relation(table.relations[row, edge]),
+            terms[tail],
+            tuple((relation(r), entity(v)) for r, v in table.pairs_of(row, edge)),
+        )
+        for edge, (head, tail) in enumerate(shape.edges)
+    ]
+
+
+def table_of(plan: Layout, graph: Graph, answers: np.ndarray) -> QueryTable:
+    """Gives a table of one row.
+
+    Raises:
+        InputError: An identifier does not occur in the graph.
+    """
+    pairs = [sorted((graph.relations.id(str(r)), graph.entities.id(str(v))) for r, v in atom.qualifiers) for atom in plan.atoms]
+    flat = np.array([pair for of_edge in pairs for pair in of_edge], np.int32).reshape(-1, 2)
+    return QueryTable(
+        plan.shape,
+        graph.entities.ids(plan.anchors)[None],  # (1, A)
+        graph.relations.ids(str(atom.relation) for atom in plan.atoms)[None],  # (1, E)
+        np.concatenate([[0], np.cumsum([len(of_edge) for of_edge in pairs])]).astype(np.int64),
+        flat[:, 0],
+        flat[:, 1],
+        np.array([0, len(answers)], np.int64),
+        answers.astype(np.int32),
+    )

@@ -1,0 +1,173 @@
+"""Variants of query tables: without qualifiers, and reified into plain triples.
+
+Standard RDF reification turns an edge with q pairs into 3 + q edges that leave a blank node, one blank node an edge:
+
+    A>x  with one pair      _0>A  _0>P0  _0>x  _0>V0x0
+
+by the relations rdf:subject, rdf:predicate (to an anchor that stands for the relation), rdf:object, and the relation of
+each pair (to an anchor that is its value). With V entities and R relations in the graph, the anchor for relation r has the
+id V + r, and the three new relations have the ids R, R + 1 and R + 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from starqe.errors import InputError, UnsupportedError
+from starqe.queries.shape import Shape
+from starqe.queries.table import QueryTable, ragged_take
+
+REIFYING = ("rdf:subject", "rdf:predicate", "rdf:object")
+"""The new relations of reified tables, in the order of their ids after the relations of the graph."""
+
+_SUFFIX = "-reified-"
+
+
+@dataclass(frozen=True, eq=False)
+class Reified:
+    """The reified queries whose edges have the same numbers of pairs, and where they came from.
+
+    The header of the table says under ``reified`` how many entities and relations the graph has.
+    """
+
+    table: QueryTable
+    rows: np.ndarray  # (n,) int64: rows of the original table
+
+
+def triple_only(table: QueryTable) -> QueryTable:
+    """Takes all qualifier pairs away; rows stay as they are, so some may now ask the same."""
+    nothing = np.empty(0, np.int32)
+    return replace(
+        table,
+        pair_offsets=np.zeros_like(table.pair_offsets),
+        pair_relation=nothing,
+        pair_value=nothing,
+        header={**table.header, "variant": "triple only"},
+    )
+
+
+def reify(table: QueryTable, entities: int, relations: int) -> list[Reified]:
+    """Turns queries into plain triples: one table for each combination of numbers of pairs on the edges.
+
+    Args:
+        table: Queries of one shape.
+        entities: How many entities the graph has.
+        relations: How many relations the graph has.
+
+    Raises:
+        UnsupportedError: The table is reified already.
+    """
+    if table.shape.of_kind("blank"):
+        raise UnsupportedError(f"a table is reified once, and shape '{table.shape.name}' has blank nodes already")
+    edges = len(table.shape.edges)
+    counts = np.diff(table.pair_offsets).reshape(-1, edges)  # (n, E)
+    if not len(table):
+        return [_reify(table, np.empty(0, np.int64), [0] * edges, entities, relations)]
+    combinations, member = np.unique(counts, axis=0, return_inverse=True)
+    member = member.reshape(-1)
+    return [_reify(table, np.flatnonzero(member == i), counts.tolist(), entities, relations) for i, counts in enumerate(combinations)]
+
+
+def _reify(table: QueryTable, rows: np.ndarray, counts: list[int], entities: int, relations: int) -> Reified:
+    shape = reified_shape(table.shape, counts)
+    columns = {anchor: table.anchors[rows, i] for i, anchor in enumerate(table.shape.anchors)}  # node -> (n,)
+    edge_relations = []  # (n,) for each new edge
+    place = 0
+    for edge, count in enumerate(counts):
+        new = shape.edges[place : place + 3 + count]
+        columns[new[1][1]] = table.relations[rows, edge] + np.int32(entities)
+        edge_relations += [np.full(len(rows), relations + i, np.int32) for i in range(3)]
+        first = table.pair_offsets[rows * len(counts) + edge]
+        for number in range(count):
+            columns[new[3 + number][1]] = table.pair_value[first + number]
+            edge_relations.append(table.pair_relation[first + number])
+        place += 3 + count
+    answer_offsets, answers = ragged_take(table.answer_offsets, rows)
+    reified = QueryTable(
+        shape,
+        np.stack([columns[anchor] for anchor in shape.anchors], axis=1),
+        np.stack(edge_relations, axis=1),
+        np.zeros(len(rows) * len(shape.edges) + 1, np.int64),
+        np.empty(0, np.int32),
+        np.empty(0, np.int32),
+        answer_offsets,
+        table.answers[answers],
+        {**table.header, "reified": {"entities": entities, "relations": relations}},
+    )
+    return Reified(reified, rows)
+
+
+def reified_shape(shape: Shape, counts: Sequence[int]) -> Shape:
+    """Gives the shape of reified queries whose edges have these numbers of pairs: ``2p-reified-1-0``."""
+    relation, value = (_free(letter, shape) for letter in "PV")
+    edges: list[tuple[str, str]] = []
+    for edge, ((head, tail), count) in enumerate(zip(shape.edges, counts, strict=True)):
+        values = [f"{value}{edge}x{number}" for number in range(count)]
+        edges += [(f"_{edge}", node) for node in (head, f"{relation}{edge}", tail, *values)]
+    return Shape(f"{shape.name}{_SUFFIX}{'-'.join(map(str, counts))}", tuple(edges))
+
+
+def _free(letter: str, shape: Shape) -> str:
+    """Gives a prefix of names that no node of the shape begins with."""
+    prefix = letter
+    while any(node.startswith(prefix) for node in shape.nodes):
+        prefix += letter
+    return prefix
+
+
+def unreify(parts: Sequence[Reified]) -> QueryTable:
+    """Undoes `reify`: gives the queries in their original order.
+
+    Raises:
+        InputError: A table is not a reified one, or the parts are not all the parts of one table.
+    """
+    tables = [_unreify(part.table) for part in parts]
+    rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
+    if not parts or not np.array_equal(np.sort(rows), np.arange(len(rows))) or len({table.shape for table in tables}) > 1:
+        raise InputError("undoing a reification takes all the parts of one table, found others")
+    return _stacked(tables).take(np.argsort(rows))
+
+
+def _unreify(table: QueryTable) -> QueryTable:
+    name, _, counted = table.shape.name.rpartition(_SUFFIX)
+    header = dict(table.header)
+    sizes = header.pop("reified", None)
+    if not name or sizes is None:
+        raise InputError(f"undoing a reification takes a reified table, found shape '{table.shape.name}'")
+    counts = [int(count) for count in counted.split("-")]
+    n, column = len(table), {anchor: i for i, anchor in enumerate(table.shape.anchors)}
+    edges, relations, pair_relations, pair_values = [], [], [], []
+    place = 0
+    for count in counts:
+        nodes = [tail for _, tail in table.shape.edges[place : place + 3 + count]]
+        edges.append((nodes[0], nodes[2]))
+        relations.append(table.anchors[:, column[nodes[1]]] - np.int32(sizes["entities"]))
+        pair_values += [table.anchors[:, column[node]] for node in nodes[3:]]
+        pair_relations += [table.relations[:, place + 3 + number] for number in range(count)]
+        place += 3 + count
+    shape = Shape(name, tuple(edges))
+    empty = np.empty((n, 0), np.int32)
+    return replace(
+        table,
+        shape=shape,
+        anchors=table.anchors[:, [column[anchor] for anchor in shape.anchors]],
+        relations=np.stack(relations, axis=1),
+        pair_offsets=np.concatenate([[0], np.cumsum(np.tile(counts, n))]).astype(np.int64),
+        pair_relation=(np.stack(pair_relations, axis=1) if pair_relations else empty).ravel(),
+        pair_value=(np.stack(pair_values, axis=1) if pair_values else empty).ravel(),
+        header=header,
+    )
+
+
+def _stacked(tables: Sequence[QueryTable]) -> QueryTable:
+    """Lays tables of one shape end to end."""
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in ("anchors", "relations", "pair_relation", "pair_value", "answers")
+    }
+    offsets = {
+        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(table, name)) for table in tables]))]).astype(np.int64)
+        for name in ("pair_offsets", "answer_offsets")
+    }
+    return QueryTable(tables[0].shape, **columns, **offsets, header=tables[0].header)

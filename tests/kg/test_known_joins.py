@@ -1,0 +1,63 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from starqe.kg import Statement, graph_of
+
+# Ids by text: a b c u v are 0 … 4, p r s are 0 … 2. Rows in order: a r b {}, a r b {p: u, p: v}, a r c {p: v}, a s b {}.
+GRAPH = graph_of(
+    [
+        Statement("a", "r", "b"),
+        Statement("a", "r", "b", (("p", "v"), ("p", "u"))),
+        Statement("a", "r", "c", (("p", "v"),)),
+        Statement("a", "s", "b"),
+    ],
+    valid=[Statement("b", "s", "c", (("p", "u"),))],
+)
+
+
+def test_expand_takes_a_relation_for_each_node():
+    position, rows = GRAPH.known(["train"]).expand("head", np.array([0, 1, 0]), np.array([2, 2, 1]))
+    assert list(zip(position.tolist(), rows.tolist(), strict=True)) == [(0, 3), (2, 0), (2, 1), (2, 2)]
+
+
+def test_count_is_the_number_of_matches():
+    known = GRAPH.known(["train", "valid"])
+    assert known.count("head", np.array([0, 0, 1]), 1) == 6
+    assert known.count("tail", np.array([1, 2]), np.array([1, 2])) == 3
+    assert GRAPH.known(["train"]).count("tail", np.array([1, 2]), np.array([1, 2])) == 2
+
+
+def test_find_gives_the_statements_of_each_main_triple():
+    position, rows = GRAPH.known(["train"]).find(np.array([0, 0, 1, 4]), np.array([1, 2, 2, 2]), np.array([1, 1, 2, 4]))
+    assert list(zip(position.tolist(), rows.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 3)]
+
+
+def test_have_pair_asks_each_statement_for_its_own_pair():
+    known = GRAPH.known(["train"])
+    assert known.have_pair(np.array([0, 1, 1, 2, 2]), np.zeros(5, int), np.array([3, 3, 4, 3, 4])).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert known.have_pair(np.array([1, 1]), np.array([2, 0]), np.array([4, 0])).tolist() == [False, False]
+
+
+def test_look_ups_where_nothing_is_known_find_nothing():
+    known, one = GRAPH.known(["test"]), np.array([0])
+    assert len(known) == 0
+    assert known.find(one, 1, one)[0].tolist() == []
+    assert known.expand("head", one, 1)[1].tolist() == []
+    assert known.have_pair(one, one, one).tolist() == [False]
+
+
+@given(st.integers(0, 4), st.integers(0, 2), st.integers(0, 4), st.lists(st.tuples(st.just(0), st.integers(3, 4)), max_size=2))
+def test_find_and_have_pair_agree_with_holds(head, relation, tail, pairs):
+    known = GRAPH.known(["train", "valid"])
+    _, rows = known.find(np.array([head]), relation, np.array([tail]))
+    fits = np.ones(len(rows), bool)
+    for key, value in pairs:
+        fits &= known.have_pair(rows, np.full(len(rows), key), np.full(len(rows), value))
+    assert fits.any() == known.holds(head, relation, tail, pairs)

@@ -1,0 +1,156 @@
+"""Evaluation: from a scorer to rows, and to a file of ranks."""
+
+from typing import get_args
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from starqe.errors import ConfigError, MeasureError, StorageError
+from starqe.kg import Statement, graph_of
+from starqe.measure.evaluate import Measure, evaluate
+from starqe.measure.metrics import AVERAGES, METRICS
+from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranks import TIES
+from starqe.measure.sink import rank_sink
+from starqe.queries.shape import SHAPES
+from starqe.queries.table import QueryTable
+
+ENTITIES = 5
+
+
+def table(anchors: list[int], answers: list[list[int]], split: str = "test") -> QueryTable:
+    """Queries of shape 1p without qualifiers."""
+    n = len(anchors)
+    return QueryTable(
+        SHAPES["1p"],
+        np.array(anchors, np.int32).reshape(n, 1),
+        np.zeros((n, 1), np.int32),
+        np.zeros(n + 1, np.int64),
+        np.empty(0, np.int32),
+        np.empty(0, np.int32),
+        np.cumsum([0, *map(len, answers)]),
+        np.array([answer for part in answers for answer in part], np.int32),
+        {"split": split},
+    )
+
+
+class Near:
+    """Scores an entity by how near its number is to the anchor's."""
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        anchors = torch.from_numpy(table.anchors[rows, 0])
+        return out.copy_(-(torch.arange(ENTITIES) - anchors[:, None]).abs())
+
+
+def pick(rows: list[dict], **wanted: object) -> dict:
+    (found,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return found
+
+
+@pytest.fixture
+def tables() -> dict[str, QueryTable]:
+    """Anchor 0 ranks 0, 1, 2, 3, 4; so answer 1 of it is second, and 3 is third once 1 is filtered. Anchor 4 ranks 4 first."""
+    return {"1p": table([0, 4], [[1, 3], [4]]), "mine": table([0], [[0]])}
+
+
+def test_rows_carry_the_metrics_in_percent(tables: dict[str, QueryTable]):
+    rows = evaluate(Near(), tables, ENTITIES, row="near", seed=7)
+    macro = pick(rows, shape="1p", metric="MRR", average="macro")
+    assert macro["ours"] == pytest.approx(100 * ((1 / 2 + 1 / 3) / 2 + 1) / 2)
+    assert macro["low"] <= macro["ours"] <= macro["high"]
+    assert {key: macro[key] for key in ("row", "protocol", "n", "seed", "paper", "dropped", "ties")} == {
+        "row": "near", "protocol": "paper", "n": 2, "seed": 7, "paper": None, "dropped": 0, "ties": "realistic",
+    }  # fmt: skip
+    micro = pick(rows, shape="1p", metric="Hits@1", average="micro")
+    assert (micro["ours"], micro["n"]) == (pytest.approx(100 / 3), 3)
+
+
+def test_the_mean_rank_is_no_percentage(tables: dict[str, QueryTable]):
+    rows = evaluate(Near(), tables, ENTITIES)
+    assert pick(rows, shape="1p", metric="MR", average="micro")["ours"] == pytest.approx(2)
+
+
+def test_average_is_the_mean_over_shapes_and_all_pools_the_queries(tables: dict[str, QueryTable]):
+    rows = evaluate(Near(), tables, ENTITIES)
+    assert pick(rows, shape="average", metric="Hits@1", average="macro")["ours"] == pytest.approx(100 * (1 / 2 + 1) / 2)
+    assert pick(rows, shape="all", metric="Hits@1", average="macro")["ours"] == pytest.approx(100 * 2 / 3)
+    assert len(rows) == 4 * len(METRICS) * len(AVERAGES)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_the_batch_size_changes_nothing(batch: int):
+    random = np.random.default_rng(0)
+    queries = {"1p": table(random.integers(0, 5, 40).tolist(), [[int(a)] for a in random.integers(0, 5, 40)])}
+    rows = evaluate(Near(), queries, ENTITIES, Measure(batch=batch))
+    for one, other in zip(rows, evaluate(Near(), queries, ENTITIES), strict=True):
+        assert one["ours"] == pytest.approx(other["ours"])
+        assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"]))
+
+
+def test_without_queries_there_are_no_numbers():
+    rows = evaluate(Near(), {"1p": table([], [])}, ENTITIES)
+    assert {row["ours"] for row in rows} == {row["low"] for row in rows} == {None}
+    assert {row["n"] for row in rows} == {0}
+
+
+def test_strict_filters_easy_answers_and_counts_what_it_drops():
+    """Entities in the order of their names: a=0, b=1, c=2, d=3, e=4. Anchor a ranks a, b, c, d, e."""
+    graph = graph_of(
+        train=[Statement("a", "r", "b"), Statement("e", "r", "e"), Statement("a", "r", "a")],
+        valid=[Statement("a", "s", "c")],
+        test=[Statement("a", "r", "d"), Statement("e", "r", "e")],
+    )
+    queries = {"1p": table([0, 4], [[3], [4]])}
+    rows = evaluate(Near(), queries, len(graph.entities), Measure(protocol="strict"), graph=graph)
+    found = pick(rows, shape="1p", metric="MR", average="macro")
+    assert (found["ours"], found["n"], found["dropped"], found["protocol"]) == (2, 1, 1, "strict")  # only c is before d
+    assert pick(evaluate(Near(), queries, 5), shape="1p", metric="MR", average="micro")["ours"] == (4 + 1) / 2
+
+
+def test_a_score_that_is_not_a_number_ends_the_evaluation(tables: dict[str, QueryTable]):
+    class Broken:
+        def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+            return out.fill_(float("nan"))
+
+    with pytest.raises(MeasureError, match="NaN"):
+        evaluate(Broken(), tables, ENTITIES)
+
+
+def test_progress_is_told_up_to_the_total(tables: dict[str, QueryTable]):
+    told: list[tuple[str, int, int]] = []
+    evaluate(Near(), tables, ENTITIES, Measure(batch=1), progress=lambda *step: told.append(step))
+    assert told == [("1p", 1, 2), ("1p", 2, 2), ("mine", 1, 1)]
+
+
+def test_every_rank_goes_to_the_sink(tables: dict[str, QueryTable], tmp_path):
+    path = tmp_path / "ranks.parquet"
+    with rank_sink(path) as sink:
+        evaluate(Near(), tables, ENTITIES, Measure(batch=1), sink=sink)
+    assert pq.read_table(path).to_pylist() == [
+        {"shape": "1p", "query": 0, "answer": 1, "rank": 2.0, "better": 1, "equal": 1, "candidates": 4},
+        {"shape": "1p", "query": 0, "answer": 3, "rank": 3.0, "better": 2, "equal": 1, "candidates": 4},
+        {"shape": "1p", "query": 1, "answer": 4, "rank": 1.0, "better": 0, "equal": 1, "candidates": 5},
+        {"shape": "mine", "query": 0, "answer": 0, "rank": 1.0, "better": 0, "equal": 1, "candidates": 5},
+    ]
+
+
+def test_an_error_leaves_no_half_written_ranks(tmp_path):
+    with pytest.raises(MeasureError), rank_sink(tmp_path / "ranks.parquet"):
+        raise MeasureError("on the way")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ranks_are_not_overwritten_unasked(tmp_path):
+    (tmp_path / "ranks.parquet").write_text("mine")
+    with pytest.raises(StorageError, match="exists already"), rank_sink(tmp_path / "ranks.parquet"):
+        pass
+    assert (tmp_path / "ranks.parquet").read_text() == "mine"
+
+
+def test_the_settings_offer_exactly_the_tables():
+    assert set(get_args(Measure.model_fields["protocol"].annotation)) == set(PROTOCOLS)
+    assert set(get_args(Measure.model_fields["ties"].annotation)) == set(TIES)
+    with pytest.raises(ConfigError, match="Did you mean 'replicates'"):
+        Measure.parse({"replicate": 1})

@@ -1,0 +1,73 @@
+"""The published numbers: complete, and attached only where they can be compared."""
+
+import pytest
+
+from starqe.measure.metrics import METRICS
+from starqe.measure.paper import PAPER, beside_paper, published
+from starqe.queries.shape import SHAPES
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "shape", "metric", "value", "deviation"),
+    [
+        ("results", "StarQE", "1p", "Hits@10", 51.72, 0.66),
+        ("results", "Reification", "1p-2i", "MRR", 64.21, 0.86),
+        ("results", "Zero Layers", "2p", "AMRI", 90.56, 0.47),
+        ("results", "Oracle (all splits)", "1p", "MRR", 52.64, None),
+        ("results", "Oracle (test)", "1p", "MRR", 79.16, None),
+        ("generalisation", "EmQL-like", "2i-1p", "AMRI", 37.80, 22.89),
+        ("faithfulness", "MPQE-like", "2p", "Hits@1", 8.00, 0.85),
+    ],
+)
+def test_numbers_are_found_by_row_shape_and_metric(table: str, row: str, shape: str, metric: str, value: float, deviation: float | None):
+    figure = published(table, row, shape, metric)
+    assert figure is not None
+    assert (figure.value, figure.deviation) == (value, deviation)
+
+
+def test_the_average_is_the_mean_over_the_shapes():
+    figure = published("results", "StarQE", "average", "MRR")
+    assert figure is not None
+    assert figure.value == pytest.approx(57.387, abs=0.001)
+
+
+def test_what_the_paper_does_not_have_is_none():
+    assert published("results", "StarQE", "4i", "MRR") is None
+    assert published("results", "StarQE", "1p", "MR") is None
+    assert published("results", "Oracle (test)", "1p", "Hits@10") is None
+
+
+def test_every_line_has_a_number_in_range_for_every_shape():
+    for table in PAPER:
+        for metric, lines in PAPER[table].items():
+            assert metric in METRICS
+            for row in lines:
+                figures = [published(table, row, shape, metric) for shape in SHAPES]
+                assert all(figure and 0 < figure.value <= 100 for figure in figures), (table, metric, row)
+                assert len(lines[row].split()) == len(SHAPES)
+
+
+@pytest.mark.parametrize("table", PAPER)
+def test_hits_grow_with_k(table: str):
+    for row in PAPER[table]["Hits@1"]:
+        for shape in SHAPES:
+            hits = [figure.value for k in (1, 3, 10) if (figure := published(table, row, shape, f"Hits@{k}"))]
+            assert len(hits) == 3
+            assert hits == sorted(hits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "paper"),
+    [
+        ({}, 30.98),
+        ({"average": "micro"}, None),
+        ({"protocol": "strict"}, None),
+        ({"row": "Oracle (test)"}, None),
+        ({"row": "Oracle (test)", "average": "micro"}, 79.16),
+        ({"row": "my model"}, None),
+        ({"shape": "all"}, None),
+    ],
+)
+def test_only_comparable_numbers_stand_side_by_side(changes: dict[str, str], paper: float | None):
+    row = {"row": "StarQE", "shape": "1p", "metric": "MRR", "average": "macro", "protocol": "paper", "ours": 1.0, "paper": None} | changes
+    assert beside_paper([row], "results") == [row | {"paper": paper}]
