@@ -99,7 +99,7 @@ def _toml_text(value: Any) -> str:
             return repr(value)
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+            return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
         case list():
             return "[" + ", ".join(map(_toml_text, value)) + "]"
     raise TypeError(f"no TOML for {type(value).__name__}")
@@ -118,6 +118,8 @@ def _explain(section: type[Section], error: pydantic.ValidationError, where: str
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             lines.append(where + _unknown(section, key))
+        elif problem["type"] == "value_error":  # a rule over several keys, which says itself what it met
+            lines.append(f"{where}{problem['ctx']['error']}")
         else:
             lines.append(f"{where}'{key}': {problem['msg']} (got {problem['input']!r})")
     return "\n".join(lines)

@@ -63,14 +63,24 @@ def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) 
         content = place / "new"
         content.mkdir()
         yield content
-        if folder.exists():
-            os.replace(folder, place / "old")
-        os.replace(content, folder)
+        _exchange(folder, content, place / "old")
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}. Nothing was changed there") from error
     finally:
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _exchange(folder: Path, new: Path, old: Path) -> None:
+    """Moves a new folder to its place, and what stands there aside; back again if that fails."""
+    if folder.exists():
+        os.replace(folder, old)
+    try:
+        os.replace(new, folder)
+    except BaseException:
+        if old.exists():
+            os.replace(old, folder)
+        raise
 
 
 @contextlib.contextmanager

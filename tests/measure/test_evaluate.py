@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from starqe.errors import ConfigError, MeasureError, StorageError
+from starqe.errors import ConfigError, InputError, MeasureError, StorageError
 from starqe.kg import Statement, graph_of
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.metrics import AVERAGES, METRICS
@@ -147,6 +147,11 @@ def test_ranks_are_not_overwritten_unasked(tmp_path):
     with pytest.raises(StorageError, match="exists already"), rank_sink(tmp_path / "ranks.parquet"):
         pass
     assert (tmp_path / "ranks.parquet").read_text() == "mine"
+
+
+def test_a_shape_called_all_is_refused_before_anything_is_scored(tables: dict[str, QueryTable]):
+    with pytest.raises(InputError, match="found a shape 'all'"):
+        evaluate(Near(), {**tables, "all": tables["1p"]}, ENTITIES, progress=lambda *_: pytest.fail("scored"))
 
 
 def test_the_settings_offer_exactly_the_tables():

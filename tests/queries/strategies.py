@@ -22,8 +22,8 @@ statements = st.builds(
 
 def graphs() -> st.SearchStrategy[Graph]:
     """Graphs of a few statements over five entities and two relations; every split has some."""
-    some = st.lists(statements, min_size=1, max_size=8)
-    return st.builds(graph_of, st.lists(statements, min_size=3, max_size=14), some, some)
+    some = st.lists(statements, min_size=1, max_size=4)
+    return st.builds(graph_of, st.lists(statements, min_size=3, max_size=10), some, some)
 
 
 @st.composite

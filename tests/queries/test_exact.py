@@ -87,6 +87,12 @@ def test_a_query_may_give_qualifier_values_only():
     assert ask(Atom(X, "educatedAt", T, (BSC,))) == ["ETH", "Sorbonne"]
 
 
+def test_a_loop_is_found_without_any_bound_end():
+    graph = graph_of([Statement("a", "twin", "a", (("q", "v"),)), Statement("a", "twin", "b", (("q", "v"),)), Statement("b", "twin", "b")])
+    query = Query.conjunction([Atom(T, "twin", T, (("q", "v"),))], "t")
+    assert names(answer(graph.known(["train"]), query), graph) == ["a"]
+
+
 def test_assignments_show_the_inner_variables():
     query = Query.conjunction([Atom("Einstein", "educatedAt", X), Atom(X, "locatedIn", T)], "t")
     known = GRAPH.known(ALL)

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +48,14 @@ def test_a_shape_without_a_name_is_written_from_the_query():
     assert query.to_table(GRAPH, shapes={"mine": Shape.parse("mine", "?>Z ?>y Y>y")}).shape.name == "mine"
 
 
+def test_different_nodes_of_a_shape_are_different_nodes_of_the_query():
+    shapes = {"mine": Shape.parse("mine", "A>x B>y x>? y>?")}
+    apart = [Atom("a", "r", X), Atom("c", "r", Y), Atom(X, "r", T), Atom(Y, "s", T)]
+    assert Query.conjunction(apart, "t").to_table(GRAPH, shapes=shapes).shape.name == "mine"
+    joined = [Atom("a", "r", X), Atom("c", "r", X), Atom(X, "r", T), Atom(X, "s", T)]
+    assert Query.conjunction(joined, "t").to_table(GRAPH, shapes=shapes).shape.text == "A>x B>x x>? x>?"
+
+
 def test_one_entity_is_one_anchor_where_the_query_would_fall_apart():
     query = Query.conjunction([Atom("a", "r", T), Atom("a", "s", X)], "t")
     assert query.shape == Shape.parse("query", "A>? A>x")
@@ -90,10 +97,8 @@ def test_a_query_comes_back_from_its_row(data):
     table = query.to_table(graph)
     again = Query.from_row(table, 0, graph)
     assert again.canonical() == query.plain_form().canonical()
-    assert table.shape.diameter == query.diameter
-    twice = again.to_table(graph)
-    assert twice.shape == table.shape
-    # A shape of the paper comes back with the same row; another may list equal edges in another order.
+    assert table.shape.diameter == query.plain_form().diameter
     if table.shape.name in SHAPES:
+        twice = again.to_table(graph)
+        assert twice.shape == table.shape
         assert row(twice) == row(table)
-    assert np.array_equal(np.sort(twice.anchors), np.sort(table.anchors))

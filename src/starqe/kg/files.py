@@ -3,13 +3,12 @@
 import bz2
 import gzip
 import io
-import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import zstandard
+import pyarrow as pa
 
 from starqe.errors import InputError
 
@@ -19,7 +18,7 @@ FREE_EXPANSION = 64 * 2**20
 MAX_EXPANSION = 200
 """Beyond that, by this factor: statements compress 5 to 20 times; a thousand times is a trap."""
 
-_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_BROKEN = (EOFError, OSError, zlib.error)
 
 
 class GuardedReader(io.RawIOBase):
@@ -46,7 +45,7 @@ class GuardedReader(io.RawIOBase):
         try:
             data = self._stream.read(CHUNK if size is None or size < 0 else min(size, CHUNK))
         except _BROKEN as error:
-            raise InputError(f"{self._path}:{self.line}: the file is truncated or damaged here ({error})") from None
+            raise InputError(f"{self._path}:{self.line}: the file is truncated or damaged at this line or soon after ({error})") from None
         self._bytes += len(data)
         if self._compressed and self._bytes > self._limit:
             raise InputError(
@@ -85,8 +84,7 @@ def _bzip2(path: Path) -> BinaryIO:
 
 
 def _zstandard(path: Path) -> BinaryIO:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
-    return decompressor.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))  # unlike others, it notices a frame that was cut off
 
 
 OPENERS = {".gz": _gzip, ".bz2": _bzip2, ".zst": _zstandard}

@@ -42,7 +42,7 @@ class Known:
     def by_qualifier(self, relation: int, value: int) -> np.ndarray:
         """Gives the statements that have this qualifier pair, ascending."""
         keys, rows = self._pair_index
-        code = relation * len(self.graph.entities) + value
+        code = int(relation) * len(self.graph.entities) + int(value)  # an int32 would overflow
         return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
 
     def holds(self, head: int, relation: int, tail: int, pairs: Iterable[tuple[int, int]] = ()) -> bool:
@@ -106,7 +106,7 @@ class Known:
             code = node
         else:
             keys, rows = self._side_index(side)
-            code = relation * len(self.graph.entities) + node
+            code = int(relation) * len(self.graph.entities) + int(node)  # an int32 would overflow
         return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
 
     def _side_index(self, side: Side) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,10 @@ from starqe.errors import InputError
 SPLITS = ("train", "valid", "test")
 """The parts of a graph, in the order of their codes in the split column."""
 
-CONTROL = r"[\x00-\x1f\x7f\x{85}\x{2028}\x{2029}]"
-"""What no identifier contains, in the dialect of RE2 (Arrow)."""
-_CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
+CONTROL = r"[\x00-\x1f\x7f\x{85}\x{2028}\x{2029}\x{feff}]"
+"""What no identifier contains, in the dialect of RE2 (Arrow): a byte order mark (feff) would get lost at the start of a file."""
+_CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ufeff]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def identifier_problem(identifier: str) -> str | None:
@@ -19,6 +20,8 @@ def identifier_problem(identifier: str) -> str | None:
         return "it is empty"
     if _CONTROL.search(identifier):
         return "it contains a control character or a line break"
+    if _HALF.search(identifier):
+        return "it contains half a surrogate pair"
     if identifier != identifier.strip():
         return "it begins or ends with white space"
     return None

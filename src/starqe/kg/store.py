@@ -74,13 +74,11 @@ def load_graph(folder: Path) -> Graph:
             pair_value=pairs["value"].to_numpy(),
             names=Names(header["entity_base"], header["relation_base"]),
         )
-    except (OSError, KeyError, pa.ArrowException) as error:
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise StorageError(f"{folder}: the graph is damaged ({error}). Import it again from its source") from None
-    if graph.fingerprint != header["fingerprint"]:
-        found, said = graph.fingerprint[:12], str(header["fingerprint"])[:12]
-        raise StorageError(
-            f"{folder}: the files do not match the header (fingerprint {found}, header {said}). Import it again from its source"
-        )
+    if graph.fingerprint != (said := str(header.get("fingerprint"))):
+        found = f"fingerprint {graph.fingerprint[:12]}, header {said[:12]}"
+        raise StorageError(f"{folder}: the files do not match the header ({found}). Import it again from its source")
     return graph
 
 
@@ -89,4 +87,6 @@ def _write(path: Path, **columns: np.ndarray | pa.Array) -> None:
 
 
 def _strings(table: pa.Table) -> pa.StringArray:
+    if table["identifier"].null_count:
+        raise ValueError("an identifier is missing")
     return table["identifier"].combine_chunks()

@@ -117,8 +117,9 @@ class ScoreLoss:
         self.loss = LOSSES[loss]
         self.smoothing = smoothing
         self.rows = rows
+        self.calls = 0
+        """How often the loss was computed: a gradient in the buffer belongs to the last time."""
         self._buffers: dict[str, Tensor] = {}
-        self._calls = 0
 
     def __call__(self, vectors: Tensor, entities: Tensor, answer_offsets: Tensor, answers: Tensor) -> Tensor:
         """Gives the mean loss of a query.
@@ -138,13 +139,14 @@ class ScoreLoss:
         loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers)  # type: ignore[no-untyped-call]
         return loss
 
+    @torch.no_grad()
     def compute(self, vectors: Tensor, entities: Tensor, offsets: Tensor, answers: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean loss and, to learn, its gradients without autograd; the second one lives in a buffer that is reused.
 
         Returns:
             The loss, the gradient of the vectors and that of the leaf of the entities. (), (B, D), (rows of the leaf, D)
         """
-        self._calls += 1
+        self.calls += 1
         similarity, queries = self.similarity, len(vectors)
         terms = similarity.terms(entities)
         into = self._gradient_buffer(entities) if learn else vectors.new_empty(0)
@@ -195,11 +197,6 @@ class ScoreLoss:
             buffer = self._buffers["gradient"] = torch.empty_like(leaf, requires_grad=False)
         buffer[len(entities) :].zero_()
         return buffer
-
-    @property
-    def calls(self) -> int:
-        """How often the loss was computed; a gradient belongs to one of these times."""
-        return self._calls
 
 
 class _Fused(torch.autograd.Function):

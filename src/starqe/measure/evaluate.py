@@ -12,7 +12,7 @@ from starqe.kg import Graph
 from starqe.measure.metrics import Accumulator
 from starqe.measure.protocol import PROTOCOLS, Task
 from starqe.measure.ranks import filtered_ranks
-from starqe.measure.rows import Row, report
+from starqe.measure.rows import Row, check_names, report
 from starqe.measure.sink import RankSink
 from starqe.queries.table import QueryTable
 
@@ -68,9 +68,12 @@ def evaluate(
         progress: Is told after every batch.
 
     Raises:
+        InputError: A shape is called as the results over all shapes are.
         MeasureError: A score is not a number.
+        MismatchError: The protocol looks answers up, and the graph is not the one of the queries.
         UnsupportedError: The protocol cannot be applied to a table.
     """
+    check_names(tables)
     settings = settings or Measure()
     buffer = torch.empty(settings.batch, entities)  # (B, V), for all batches: fresh pages cost as much as the arithmetic
     sums = {shape: Accumulator(settings.replicates, seed, shape) for shape in tables}

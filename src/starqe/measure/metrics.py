@@ -114,7 +114,7 @@ class Accumulator:
         self._sums[0] += sums.sum(0)
         self._n += (counts.sum(), len(counts))
         replicates = len(self._sums) - 1
-        step = 4096  # bounds the block of weights, whatever comes in at once
+        step = 64  # so small that the product stays in one thread: to wake another takes longer than the product
         for start in range(0, len(counts) if replicates else 0, step):
             block = sums[start : start + step]
             weights = _poisson(self._random, (len(block), replicates))

@@ -13,12 +13,24 @@ from typing import Any
 
 import numpy as np
 
+from starqe.errors import InputError
 from starqe.measure.metrics import AVERAGES, METRICS, Accumulator, Estimate, mean_estimate
 
 AVERAGE, ALL = "average", "all"
 """The names, in place of a shape, of the mean over the shapes and of all queries pooled."""
 
 Row = dict[str, Any]
+
+
+def check_names(shapes: Iterable[str]) -> None:
+    """Checks that no shape is called as the results over all shapes are.
+
+    Raises:
+        InputError: A shape has such a name.
+    """
+    for shape in shapes:
+        if shape in (AVERAGE, ALL):
+            raise InputError(f"'{AVERAGE}' and '{ALL}' name the results over all shapes, found a shape '{shape}'. Rename the shape")
 
 
 def report(sums: Mapping[str, Accumulator], dropped: Mapping[str, int], given: Mapping[str, Any], confidence: float = 0.95) -> list[Row]:
@@ -29,13 +41,17 @@ def report(sums: Mapping[str, Accumulator], dropped: Mapping[str, int], given: M
         dropped: How many queries of each shape had nothing to rank.
         given: What is the same in all rows: row, protocol, seed, ties.
         confidence: The confidence of the intervals.
+
+    Raises:
+        InputError: A shape is called as the results over all shapes are.
     """
+    check_names(sums)
     rows = []
     pooled = _pool(sums)
     for metric in METRICS:
         for average in AVERAGES:
             found = {shape: part.estimate(metric, average, confidence) for shape, part in sums.items()}
-            if pooled:
+            if pooled is not None:
                 found[AVERAGE] = mean_estimate(sums.values(), metric, average, confidence)
                 found[ALL] = pooled.estimate(metric, average, confidence)
             for shape, estimate in found.items():

@@ -29,13 +29,18 @@ def rotate(node: Tensor, relation: Tensor) -> Tensor:
 
 def circular_correlation(node: Tensor, relation: Tensor) -> Tensor:
     """Gives c_k = Σ_i node_i · relation_(i+k), indices modulo the width."""
-    spectrum = torch.fft.rfft(node).conj() * torch.fft.rfft(relation)
-    return torch.fft.irfft(spectrum, n=node.shape[-1])  # type: ignore[no-any-return]
+    return _by_spectrum(node, relation, lambda one, other: one.conj() * other)
 
 
 def circular_convolution(node: Tensor, relation: Tensor) -> Tensor:
     """Gives c_k = Σ_i node_i · relation_(k-i), indices modulo the width."""
-    spectrum = torch.fft.rfft(node) * torch.fft.rfft(relation)
+    return _by_spectrum(node, relation, torch.mul)
+
+
+def _by_spectrum(node: Tensor, relation: Tensor, combine: Compose) -> Tensor:
+    if not node.numel():
+        return node * relation  # no rows: the Fourier transform refuses them
+    spectrum = combine(torch.fft.rfft(node), torch.fft.rfft(relation))
     return torch.fft.irfft(spectrum, n=node.shape[-1])  # type: ignore[no-any-return]
 
 

@@ -77,7 +77,7 @@ class StarELayer(nn.Module):
         ):
             qualified = self.qualify(relations.index_select(0, relation), digest, step.pair_edge)  # (e, D)
             received = self._receive(nodes, qualified, direction, matrix, weigh)  # (T, D)
-            total = total.index_add(0, direction.place, drop(received, self.dropout, noise))
+            total.index_add_(0, direction.place, drop(received, self.dropout, noise))
         new = self._finish(total, noise)
         return new if everyone else nodes.index_copy(0, step.updated, new)
 

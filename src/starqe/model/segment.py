@@ -6,7 +6,7 @@ from torch import Tensor
 
 def segment_sum(values: Tensor, segment: Tensor, count: int) -> Tensor:
     """Sums the rows of each segment; a segment without rows gives zero. (n, ...) -> (count, ...)."""
-    return values.new_zeros(count, *values.shape[1:]).index_add(0, segment, values)
+    return values.new_zeros(count, *values.shape[1:]).index_add_(0, segment, values)
 
 
 def segment_softmax(scores: Tensor, segment: Tensor, count: int) -> Tensor:

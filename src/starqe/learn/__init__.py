@@ -1,0 +1,9 @@
+"""How it is trained: recipes, the loss, the loop, and the run folder."""
+
+from starqe.learn.config import Recipe, TrainConfig
+from starqe.learn.presets import PRESETS, preset
+from starqe.learn.run import Run
+from starqe.learn.scorer import EncoderScorer
+from starqe.learn.train import Trainer
+
+__all__ = ["PRESETS", "EncoderScorer", "Recipe", "Run", "TrainConfig", "Trainer", "preset"]

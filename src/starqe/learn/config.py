@@ -1,0 +1,69 @@
+"""Every knob of training, and the recipe that a run is made from. Importing this module loads no torch."""
+
+from typing import Literal
+
+import pydantic
+
+from starqe.config import Section
+from starqe.model.config import ModelConfig
+from starqe.queries.shape import SHAPES
+
+Variant = Literal["qualified", "triple-only", "reified"]
+
+
+class TrainConfig(Section):
+    """Training: which queries, which loss, how long."""
+
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    """The shapes to train on; the query set must have them."""
+    variant: Variant = "qualified"
+    """The form of the queries: as they are, without their qualifiers, or in standard reification."""
+    queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
+    """An epoch has at most so many queries of each shape, drawn afresh every time."""
+    pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
+    """They are drawn out of the first so many of a table, which are a uniform sample of it."""
+    one_hop: Literal["none", "plain", "varied"] = "plain"
+    """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
+    one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
+    """An epoch has at most so many of them in each direction."""
+    loss: Literal["softmax", "binary"] = "softmax"
+    """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy; both over all entities."""
+    smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    """Label smoothing: this share of the mass is spread over all entities."""
+    batch: int = pydantic.Field(default=512, ge=1)
+    """Queries a step."""
+    learning_rate: float = pydantic.Field(default=1e-3, gt=0)
+    """The highest learning rate of Adam."""
+    schedule: Literal["constant", "cosine", "linear"] = "cosine"
+    """How the rate falls from there to its end: not at all, as half a cosine, or evenly."""
+    warmup: float = pydantic.Field(default=0.01, ge=0, lt=1)
+    """The share of the training in which the rate rises to its height."""
+    end_rate: float = pydantic.Field(default=0.02, ge=0, le=1)
+    """The rate at the end, as a share of the highest."""
+    weight_decay: float = pydantic.Field(default=0.0, ge=0)
+    """Decoupled weight decay (AdamW); 0 is plain Adam."""
+    clip: float = pydantic.Field(default=0.0, ge=0)
+    """The largest norm of the gradient; 0 leaves it as it is."""
+    average: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """The model is the running average of the weights with this decay a step; 0 takes the last weights."""
+    epochs: int = pydantic.Field(default=12, ge=1)
+    """The length of the training; a limit in minutes overrides it."""
+    validation_queries: int = pydantic.Field(default=500, ge=0)
+    """After each epoch, the first so many validation queries of each shape are ranked; 0 keeps the last weights."""
+    patience: int = pydantic.Field(default=0, ge=0)
+    """Training stops after so many epochs without a better validation; 0 never does."""
+    delta: float = pydantic.Field(default=0.0, ge=0)
+    """A validation is better if it exceeds the best by this share."""
+    checkpoint_seconds: float = pydantic.Field(default=120, ge=0)
+    """The state to resume from is saved this often."""
+
+
+class Recipe(Section):
+    """All that decides a model: with the graph, the queries and one thread, it decides it to the last bit."""
+
+    seed: int = 0
+    """Decides the first weights, the order of the queries and the dropout, each by a stream of its own."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to train: CUDA (with mixed precision) when it is there, else the processor."""
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()

@@ -1,0 +1,136 @@
+"""What a model is trained on: query tables, auxiliary one-hop queries, and the order of an epoch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from starqe.kg import Graph
+from starqe.learn.config import TrainConfig, Variant
+from starqe.queries import SHAPES, QueryTable, Shape, reify, triple_only
+from starqe.seed import generator
+
+INVERSE = Shape.parse("1p-inverse", "?>A")
+"""The inverse one-hop query: which heads have this tail?"""
+
+Part = tuple[QueryTable, np.ndarray]
+"""A table and some of its rows, as `collate` takes them."""
+
+
+def one_hop_tables(graph: Graph, qualified: bool, seed: int) -> list[QueryTable]:
+    """Makes the one-hop queries of all training statements: a table of tails asked for, and one of heads.
+
+    Every distinct (head, relation) of train is a query, with all its tails in train as answers; the same for tails. If
+    they may be qualified, each statement with qualifiers adds one query with a random non-empty subset of them, and its
+    answers are those of all statements that have the subset.
+    """
+    rows = graph.known(["train"]).rows
+    tables = []
+    for shape, given, wanted in ((SHAPES["1p"], graph.head, graph.tail), (INVERSE, graph.tail, graph.head)):
+        keys = np.stack([given[rows], graph.relation[rows]], axis=1)
+        constants, query = np.unique(keys, axis=0, return_inverse=True)
+        offsets, answers = _grouped(query.ravel(), wanted[rows], len(constants))
+        plain = np.zeros(len(constants) + 1, np.int64)
+        empty = np.empty(0, np.int32)
+        tables.append(QueryTable(shape, constants[:, :1].copy(), constants[:, 1:].copy(), plain, empty, empty, offsets, answers))
+        if qualified:
+            tables.append(_qualified(graph, shape, given, wanted, seed))
+    return tables
+
+
+def _qualified(graph: Graph, shape: Shape, given: np.ndarray, wanted: np.ndarray, seed: int) -> QueryTable:
+    """Makes one query a training statement with qualifiers, with a random subset of them; the known answers all count."""
+    from starqe.queries import answer_rows
+
+    known = graph.known(["train"])
+    random = generator(seed, f"qualified one-hop {shape.name}")
+    counts = np.diff(graph.offsets)
+    rows = known.rows[counts[known.rows] > 0]
+    owner = np.repeat(np.arange(len(rows)), counts[rows])
+    pairs = np.concatenate([np.arange(graph.offsets[row], graph.offsets[row + 1]) for row in rows]) if len(rows) else np.empty(0, np.int64)
+    kept = random.random(len(pairs)) < 0.5
+    first = np.searchsorted(owner, np.arange(len(rows)))
+    kept[first + random.integers(0, np.maximum(counts[rows], 1))] = True  # never none
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=len(rows)))]).astype(np.int64)
+    table = QueryTable(
+        shape,
+        given[rows][:, None],
+        graph.relation[rows][:, None],
+        offsets,
+        graph.pair_relation[pairs[kept]],
+        graph.pair_value[pairs[kept]],
+        np.arange(len(rows) + 1),
+        wanted[rows],
+    )
+    answer_offsets, answers = answer_rows(known, table)
+    return QueryTable(
+        shape, table.anchors, table.relations, offsets, table.pair_relation, table.pair_value, answer_offsets, answers.astype(np.int32)
+    )
+
+
+def _grouped(group: np.ndarray, values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gives the distinct values of each group, ascending, as offsets and items."""
+    width = int(values.max(initial=0)) + 1
+    codes = np.unique(group.astype(np.int64) * width + values)
+    offsets = np.searchsorted(codes // width, np.arange(count + 1)).astype(np.int64)
+    return offsets, (codes % width).astype(np.int32)
+
+
+def as_variant(table: QueryTable, variant: Variant, graph: Graph) -> list[Part]:
+    """Gives a table in the form that a model takes; the rows say which of the given ones they are."""
+    if variant == "reified":
+        return [(part.table, part.rows) for part in reify(table, len(graph.entities), len(graph.relations))]
+    return [(triple_only(table) if variant == "triple-only" else table, np.arange(len(table)))]
+
+
+class Examples:
+    """The pool of training queries, and a fresh sample of it in a fresh order for every epoch.
+
+    The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run draws the same.
+    """
+
+    def __init__(self, graph: Graph, queries: Mapping[str, QueryTable], config: TrainConfig, seed: int) -> None:
+        auxiliary = one_hop_tables(graph, config.one_hop == "varied", seed) if config.one_hop != "none" else []
+        self._groups: list[tuple[list[QueryTable], int]] = []
+        for table in queries.values():
+            self._groups.append(([part for part, _ in as_variant(table, config.variant, graph)], config.queries_per_shape))
+        for shape in (SHAPES["1p"], INVERSE):
+            parts = [part for table in auxiliary if table.shape == shape for part, _ in as_variant(table, config.variant, graph)]
+            if parts:
+                self._groups.append((parts, config.one_hop_per_direction))
+        self._batch, self._seed = config.batch, seed
+        self.tables = [table for tables, _ in self._groups for table in tables]
+
+    @property
+    def per_epoch(self) -> int:
+        """How many queries an epoch has."""
+        return sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return -(-self.per_epoch // self._batch)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
+        """Gives the batches of an epoch, from the given one on."""
+        random = generator(self._seed, f"epoch {epoch}")
+        tables, rows, first = [], [], 0
+        for group, limit in self._groups:
+            sizes = [len(table) for table in group]
+            drawn = random.choice(sum(sizes), min(limit, sum(sizes)), replace=False, shuffle=False)
+            bounds = np.cumsum([0, *sizes])
+            place = np.searchsorted(bounds, drawn, "right") - 1
+            tables.append(first + place)
+            rows.append(drawn - bounds[place])
+            first += len(group)
+        table, row = np.concatenate(tables), np.concatenate(rows)
+        order = random.permutation(len(row))
+        for begin in range(start * self._batch, len(row), self._batch):
+            chosen = order[begin : begin + self._batch]
+            yield _parts(self.tables, table[chosen], row[chosen])
+
+
+def _parts(tables: Sequence[QueryTable], table: np.ndarray, row: np.ndarray) -> list[Part]:
+    order = np.argsort(table, kind="stable")
+    table, row = table[order], row[order]
+    bounds = np.searchsorted(table, np.arange(len(tables) + 1))
+    return [(tables[i], row[bounds[i] : bounds[i + 1]]) for i in range(len(tables)) if bounds[i] < bounds[i + 1]]

@@ -1,0 +1,150 @@
+"""The run folder: all that is needed to use a model, and to go on with its training.
+
+    run.json               {"format": "starqe run", "version": 1, fingerprints, the version of starqe}
+    config.toml            the recipe, every value written out
+    graph/                 the graph
+    weights.safetensors    the model: the best by validation, or the last
+    state.safetensors      what training resumes from
+    metrics.jsonl          a line a report: loss, speed, validation
+
+Every file is written beside and renamed: a crash at any moment leaves the last good state. No pickle is read, ever.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+
+from starqe import __version__
+from starqe.config import read_toml, to_toml
+from starqe.errors import MismatchError, StorageError
+from starqe.folders import new_file, read_header, write_header
+from starqe.kg import Graph, load_graph, save_graph
+from starqe.learn.config import Recipe
+from starqe.learn.scorer import EncoderScorer
+from starqe.model import Encoder, Space
+
+FORMAT, VERSION = "starqe run", 1
+HEADER = "run.json"
+
+
+class Run:
+    """A run folder that is there: made by `create`, or found by `open`."""
+
+    def __init__(self, folder: Path, recipe: Recipe, graph: Graph) -> None:
+        self.folder, self.recipe, self.graph = folder, recipe, graph
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe, graph: Graph) -> "Run":
+        """Makes the folder of a new run.
+
+        Raises:
+            StorageError: Something stands there already, or the disk refuses.
+        """
+        if folder.exists() and any(folder.iterdir()):
+            raise StorageError(f"{folder} exists already. Give --resume to go on with it, or choose another place")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
+            save_graph(graph, folder / "graph")
+            prints = {"fingerprint": graph.fingerprint, "vocabulary": graph.vocabulary_fingerprint}
+            write_header(folder / HEADER, FORMAT, VERSION, {**prints, "starqe": __version__})
+        except OSError as error:
+            raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+        return cls(folder, recipe, graph)
+
+    @classmethod
+    def open(cls, folder: Path, graph: Graph | None = None) -> "Run":
+        """Opens a run; another graph of the same vocabulary (facts added or removed) may take the place of its own.
+
+        Raises:
+            StorageError: The folder is no run, or damaged.
+            MismatchError: The other graph has another vocabulary.
+        """
+        header = read_header(folder / HEADER, FORMAT, VERSION)
+        if graph is not None and graph.vocabulary_fingerprint != header["vocabulary"]:
+            raise MismatchError(
+                f"a model works with graphs of its own vocabulary: the model's is {header['vocabulary'][:12]}, "
+                f"the graph's {graph.vocabulary_fingerprint[:12]}. Train a model on this graph"
+            )
+        return cls(folder, read_toml(folder / "config.toml", Recipe), graph or load_graph(folder / "graph"))
+
+    @property
+    def space(self) -> Space:
+        """What the embeddings number."""
+        return Space(len(self.graph.entities), len(self.graph.relations), self.recipe.train.variant == "reified")
+
+    def encoder(self) -> Encoder:
+        """Gives the trained encoder.
+
+        Raises:
+            StorageError: There are no weights yet, or they are damaged.
+        """
+        encoder = Encoder(self.recipe.model, self.space, self.recipe.seed)
+        encoder.load_state_dict(self._read("weights.safetensors")[0])
+        return encoder.eval()
+
+    def scorer(self) -> EncoderScorer:
+        """Gives the trained encoder as a scorer of query tables."""
+        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant)
+
+    def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Writes the model."""
+        self._write("weights.safetensors", weights, {})
+
+    def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
+        """Writes what training resumes from: one file, so that it is of one moment."""
+        self._write("state.safetensors", tensors, {"counters": json.dumps(counters)})
+
+    def load_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+        """Gives what training resumes from, or None before the first checkpoint."""
+        if not (self.folder / "state.safetensors").exists():
+            return None
+        tensors, metadata = self._read("state.safetensors")
+        return tensors, json.loads(metadata["counters"])
+
+    def metrics_size(self) -> int:
+        """The length of the metrics so far, in bytes: a checkpoint notes it."""
+        path = self.folder / "metrics.jsonl"
+        return path.stat().st_size if path.exists() else 0
+
+    def cut_metrics(self, size: int) -> None:
+        """Takes back the metrics that were written after a checkpoint."""
+        if self.metrics_size() > size:
+            with (self.folder / "metrics.jsonl").open("r+b") as file:
+                file.truncate(size)
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """Appends one report."""
+        try:
+            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise StorageError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror or error}") from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Gives all reports so far."""
+        path = self.folder / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    def _write(self, name: str, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str]) -> None:
+        with new_file(self.folder / name, overwrite=True) as beside:
+            try:
+                save_file({key: tensor.detach().contiguous() for key, tensor in tensors.items()}, beside, metadata)
+            except safetensors.SafetensorError as error:
+                raise StorageError(f"cannot write {self.folder / name}: {error}. The last good one is intact") from error
+
+    def _read(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+        path = self.folder / name
+        if not path.exists():
+            raise StorageError(f"{self.folder}: the run has no {name} yet. Has its training got that far?")
+        try:
+            with safetensors.safe_open(path, "pt") as file:
+                metadata = dict(file.metadata() or {})
+            return load_file(path), metadata
+        except (OSError, safetensors.SafetensorError) as error:
+            raise StorageError(f"{path}: damaged ({error})") from None

@@ -1,0 +1,287 @@
+"""The training loop: it reads downward, reports before it stops, and can be killed at any moment."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from starqe.errors import MismatchError, QueryError, TrainingError
+from starqe.kg import Graph
+from starqe.learn.config import Recipe, TrainConfig
+from starqe.learn.examples import Examples
+from starqe.learn.loss import ScoreLoss
+from starqe.learn.run import Run
+from starqe.learn.scorer import EncoderScorer
+from starqe.measure.evaluate import Measure, evaluate
+from starqe.model import Encoder, collate
+from starqe.queries import QueryTable
+from starqe.seed import derive
+
+REPORT_SECONDS = 5.0
+
+Observer = Callable[[dict[str, Any]], None]
+"""Told of every report, as it is written to the metrics."""
+
+
+@dataclass
+class Counters:
+    """Where the training is."""
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    step: int = 0
+    queries: int = 0
+    seconds: float = 0.0
+    """Time spent in training and validation so far, over all resumptions."""
+    best: float | None = None
+    best_epoch: int | None = None
+    worse: int = 0
+    """Epochs since the best."""
+    metrics_size: int = 0
+    finished: bool = False
+
+
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "constant": lambda _: 1.0,
+    "cosine": lambda share: (1 + math.cos(math.pi * share)) / 2,
+    "linear": lambda share: 1 - share,
+}
+"""How the rate falls: share of the way down -> share of the height."""
+
+
+def learning_rate(config: TrainConfig, progress: float) -> float:
+    """Gives the rate at a share of the training: it rises evenly, then falls by the schedule to its end."""
+    if progress < config.warmup:
+        return config.learning_rate * max(progress / config.warmup, 1e-3)
+    share = min(1.0, (progress - config.warmup) / (1 - config.warmup))
+    height = SCHEDULES[config.schedule](share)
+    return config.learning_rate * (config.end_rate + (1 - config.end_rate) * height)
+
+
+class Trainer:
+    """One training of one run.
+
+    Raises:
+        MismatchError: The queries are of another graph.
+        QueryError: There are no queries of a wanted shape.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        queries: Mapping[str, QueryTable],
+        validation: Mapping[str, QueryTable] | None = None,
+        minutes: float | None = None,
+        observer: Observer = lambda _: None,
+    ) -> None:
+        self._run, self._recipe, self._observer = run, run.recipe, observer
+        config = run.recipe.train
+        for tables in (queries, validation or {}):
+            _check(run.graph, tables)
+        self._config, self._limit = config, 60 * minutes if minutes is not None else None
+        self.device = _device(run.recipe)
+        self.examples = Examples(run.graph, {name: _table(queries, name) for name in config.shapes}, config, run.recipe.seed)
+        self._validation = {name: table.take(range(min(config.validation_queries, len(table)))) for name, table in (validation or {}).items()}
+        self.encoder = Encoder(run.recipe.model, run.space, run.recipe.seed).to(self.device)
+        self.loss = ScoreLoss(run.recipe.model.similarity, config.loss, config.smoothing)
+        parameters = list(self.encoder.parameters())
+        self.optimizer = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+        self.average = {name: tensor.clone() for name, tensor in self.encoder.state_dict().items()} if config.average else None
+        self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
+        self.counters = Counters()
+        self._saved = self._reported = time.perf_counter()
+        self._clock = time.perf_counter()
+
+    def resume(self) -> bool:
+        """Goes back to the last checkpoint; says whether there was one."""
+        if (state := self._run.load_state()) is None:
+            self._run.cut_metrics(0)
+            return False
+        tensors, counters = state
+        self.counters = Counters(**counters)
+        self._run.cut_metrics(self.counters.metrics_size)
+        self.encoder.load_state_dict(_below(tensors, "weights"))
+        if self.average is not None:
+            self.average = {name: tensor.to(self.device) for name, tensor in _below(tensors, "average").items()}
+        self.noise.set_state(tensors["noise"])
+        named = {name: parameter for name, parameter in self.encoder.named_parameters() if f"adam/{name}/step" in tensors}
+        self.optimizer.state.update({parameter: _below(tensors, f"adam/{name}") for name, parameter in named.items()})
+        return True
+
+    def train(self) -> Counters:
+        """Trains to the end, or until the time is up; gives where it got.
+
+        Raises:
+            TrainingError: The loss is not a number.
+        """
+        self._clock = time.perf_counter()
+        while not self.counters.finished:
+            for parts in self.examples.batches(self.counters.epoch, self.counters.step_in_epoch):
+                self._step(parts)
+                self._tick()
+                if self._time_is_up():
+                    break
+            self._end_of_epoch()
+        return self.counters
+
+    @property
+    def progress(self) -> float:
+        """The share of the training that is done: by the clock where there is a limit, else by steps."""
+        if self._limit is not None:
+            return min(1.0, self.counters.seconds / self._limit)
+        return min(1.0, self.counters.step / (self._config.epochs * self.examples.steps_per_epoch))
+
+    def _step(self, parts: list[Any]) -> None:
+        batch = collate(parts, self.encoder.space).to(self.device)
+        rate = learning_rate(self._config, self.progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+            vectors = self.encoder(batch, self.noise)  # (B, D)
+        loss_per_query = self.loss(vectors.float(), self.encoder.entity_matrix(), batch.answer_offsets, batch.answers)
+        self._last_loss = float(loss_per_query)
+        if not math.isfinite(self._last_loss):
+            raise TrainingError(
+                f"the loss is not a number at step {self.counters.step} (learning rate {rate:.2g}). The last checkpoint is intact; "
+                "try a lower train.learning_rate or train.clip=1"
+            )
+        loss_per_query.backward()  # type: ignore[no-untyped-call]
+        if self._config.clip:
+            torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), self._config.clip)
+        self.optimizer.step()
+        self._follow()
+        self.counters.step += 1
+        self.counters.step_in_epoch += 1
+        self.counters.queries += len(batch)
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Moves the average of the weights towards them; early on in larger steps, so that it forgets the beginning."""
+        if self.average is None:
+            return
+        decay = min(self._config.average, (1 + self.counters.step) / (10 + self.counters.step))
+        for name, tensor in self.encoder.state_dict().items():
+            if tensor.is_floating_point():
+                self.average[name].lerp_(tensor, 1 - decay)
+            else:
+                self.average[name].copy_(tensor)
+
+    def _tick(self) -> None:
+        """Looks at the clock after every step: time to report, time to save?"""
+        now = time.perf_counter()
+        self.counters.seconds += now - self._clock
+        self._clock = now
+        if now - self._reported >= REPORT_SECONDS:
+            self._report()
+        if now - self._saved >= self._config.checkpoint_seconds:
+            self.save()
+
+    def _time_is_up(self) -> bool:
+        return self._limit is not None and self.counters.seconds >= self._limit - self._validation_seconds
+
+    _validation_seconds = 0.0
+    """How long a validation took: the last one has to fit into the limit."""
+    _last_loss = math.nan
+    _last_report = (0, 0.0)
+
+    def _report(self, **more: Any) -> None:
+        self._reported = time.perf_counter()
+        queries, seconds = self.counters.queries - self._last_report[0], self.counters.seconds - self._last_report[1]
+        self._last_report = self.counters.queries, self.counters.seconds
+        line = {
+            "epoch": self.counters.epoch,
+            "step": self.counters.step,
+            "queries": self.counters.queries,
+            "seconds": round(self.counters.seconds, 2),
+            "progress": round(self.progress, 4),
+            "loss_per_query": self._last_loss,
+            "learning_rate": learning_rate(self._config, self.progress),
+            "queries_per_second": round(queries / seconds, 1) if seconds else None,
+            **more,
+        }
+        self._run.add_metrics(line)
+        self._observer(line)
+
+    def _end_of_epoch(self) -> None:
+        """Validates, keeps the best, reports, decides whether to stop, and saves: in this order."""
+        counters, config = self.counters, self._config
+        score, found = self._validate()
+        if score is None or counters.best is None or score > counters.best * (1 + config.delta):
+            counters.best, counters.best_epoch, counters.worse = score, counters.epoch, 0
+            self._run.save_weights(self._model_weights())
+        else:
+            counters.worse += 1
+        self._report(**({"validation": found, "validation_mrr": score, "best_mrr": counters.best} if score is not None else {"validation": None}))
+        counters.epoch += 1
+        counters.step_in_epoch = 0
+        ended = counters.epoch >= config.epochs if self._limit is None else self._time_is_up()
+        counters.finished = ended or (config.patience > 0 and counters.worse >= config.patience)
+        self.save()
+
+    def _validate(self) -> tuple[float | None, dict[str, float]]:
+        """Gives the mean MRR over the shapes (macro, paper protocol) and that of each shape, in percent."""
+        if not self._config.validation_queries or not self._validation:
+            return None, {}
+        start = time.perf_counter()
+        model = Encoder(self._recipe.model, self._run.space, self._recipe.seed) if self.average is not None else self.encoder
+        if self.average is not None:
+            model.load_state_dict(self.average)
+        model.eval()
+        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
+        rows = evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
+        self.encoder.train()
+        found = {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
+        self._validation_seconds = time.perf_counter() - start
+        self.counters.seconds += self._validation_seconds
+        self._clock = time.perf_counter()
+        return found["average"], found
+
+    def _model_weights(self) -> dict[str, torch.Tensor]:
+        return self.average if self.average is not None else self.encoder.state_dict()
+
+    def save(self) -> None:
+        """Writes a checkpoint."""
+        self.counters.metrics_size = self._run.metrics_size()
+        tensors = {f"weights/{name}": tensor for name, tensor in self.encoder.state_dict().items()}
+        tensors["noise"] = self.noise.get_state()
+        if self.average is not None:
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.items()}
+        for name, parameter in self.encoder.named_parameters():
+            tensors |= {f"adam/{name}/{key}": value for key, value in self.optimizer.state.get(parameter, {}).items()}
+        self._run.save_state(tensors, dataclasses.asdict(self.counters))
+        self._saved = self._clock = time.perf_counter()
+
+    def memory_mb(self) -> int:
+        """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
+        weights = sum(parameter.numel() for parameter in self.encoder.parameters()) * 4
+        copies = 4 + (2 if self.average is not None else 0)  # weights, gradient, two moments; the average and its use in validation
+        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
+        tables = sum(t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes for t in self.examples.tables)
+        return round((weights * copies + buffers + tables) / 1e6)
+
+
+def _check(graph: Graph, tables: Mapping[str, QueryTable]) -> None:
+    for table in tables.values():
+        if (found := table.header.get("fingerprint", graph.fingerprint)) != graph.fingerprint:
+            raise MismatchError(f"the queries are of another graph (fingerprint {found[:12]}, this graph {graph.fingerprint[:12]}). Generate them anew")
+
+
+def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
+    if name not in queries or not len(queries[name]):
+        raise QueryError(f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes")
+    return queries[name]
+
+
+def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def _device(recipe: Recipe) -> torch.device:
+    if recipe.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(recipe.device)

@@ -1,0 +1,215 @@
+"""The way of the paper: shapes are matched by a SPARQL store, embedded or at any endpoint.
+
+Slower than SQL by far, and the independent check of it: the joins, the splits, the hubs and the reading of qualifiers are the
+store's. Only what ids decide happens here: pairs in ascending order, and one of several equal queries.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from pyoxigraph import BlankNode, NamedNode, QuerySolution, QuerySolutions, RdfFormat, Store
+
+from starqe.errors import InputError, UnsupportedError
+from starqe.kg import Graph
+from starqe.kg.names import Names
+from starqe.kg.rdf_out import SPLIT_GRAPH, write_nquads
+from starqe.queries.edges import Constants
+from starqe.queries.engine import Work
+from starqe.queries.shape import TARGET, node_kind
+from starqe.queries.sparql import node_variable, pair_variables, shape_sparql, solution_variables
+from starqe.queries.sparql_protocol import check_endpoint, select
+from starqe.queries.sql import pack
+
+BATCH = 100_000
+"""How many solutions are in memory at a time."""
+
+Columns = Mapping[str, np.ndarray]
+"""Solutions by ids: SPARQL variable -> (n,) int64."""
+
+
+class SparqlEngine:
+    """Finds solutions by SPARQL: in an embedded store that holds the graph, or at an endpoint that does.
+
+    An endpoint has a named graph for each split, with the triples and reifiers that `write_rdf` writes.
+
+    Args:
+        graph: The graph.
+        names: How its identifiers are written in RDF; left out, as the graph says.
+        endpoint: The address of an endpoint; left out, the embedded store is used.
+        split_graph: What the IRI of a split's named graph begins with; the name of the split follows.
+        timeout: After so many seconds of silence an endpoint counts as failed.
+
+    Raises:
+        InputError: The endpoint is no address of a web server.
+        UnsupportedError: The graph has blank nodes, and an endpoint would give them other names.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        names: Names | None = None,
+        endpoint: str | None = None,
+        split_graph: str = SPLIT_GRAPH,
+        timeout: float = 3600.0,
+    ) -> None:
+        self._graph, self._names = graph, names or graph.names
+        self._endpoint, self._split_graph, self._timeout = endpoint, split_graph, timeout
+        self._entities = [self._names.entities.term(identifier) for identifier in graph.entities]
+        self._entity_ids: dict[object, int] = {term: id_ for id_, term in enumerate(self._entities)}
+        relations = map(self._names.relations.term, graph.relations)
+        self._relation_ids: dict[object, int] = {term: id_ for id_, term in enumerate(relations)}
+        if endpoint is not None:
+            check_endpoint(endpoint)
+            if blank := next((term for term in self._entities if isinstance(term, BlankNode)), None):
+                raise UnsupportedError(f"an endpoint gives blank nodes new names, and this graph has {blank}. Use the embedded store")
+
+    def fill(self, database: duckdb.DuckDBPyConnection, work: Work) -> None:
+        """Makes the table ``solved(key, answer, solutions)``.
+
+        Raises:
+            InputError: The endpoint holds another graph, or refuses a query.
+            StorageError: The endpoint cannot be reached, or fails.
+            UnsupportedError: The shape has so many edges that no integer holds a key.
+        """
+        numbers = [f"k{edge}" for edge in range(len(work.shape.edges))]
+        key = pack(numbers, work.radix)
+        database.execute(f"CREATE TABLE found ({', '.join(f'{name} INT' for name in numbers)}, answer INT)")
+        for columns in self._found(work):
+            database.register("incoming", pa.table(dict(zip([*numbers, "answer"], columns, strict=True))))
+            database.execute("INSERT INTO found FROM incoming")
+            database.unregister("incoming")
+        database.execute(f"CREATE TABLE solved AS SELECT {key} AS key, answer, count(*) AS solutions FROM found GROUP BY ALL")
+        database.execute("DROP TABLE found")
+
+    def _found(self, work: Work) -> Iterator[list[np.ndarray]]:
+        """Gives the rows of the paper's bag in batches: the numbers of the edges' constants, and the answer."""
+        hubs = [(hub, self._entities[hub]) for hub in work.hubs.tolist()]
+        named = [str(term) for _, term in hubs if isinstance(term, NamedNode)]
+        nameless = [hub for hub, term in hubs if isinstance(term, BlankNode)]  # SPARQL cannot name them: they go here
+        positions: Sequence[int | None] = [None] if work.split == "train" else range(len(work.shape.edges))
+        for counts in product(*(range(fewest, most + 1) for fewest, most in work.counts)):
+            numberings = [_numbering(constants, count) for constants, count in zip(work.constants, counts, strict=True)]
+            for position in positions:
+                text = shape_sparql(work.shape, counts, work.split, position, named, self._split_graph)
+                for columns in self._solutions(text, solution_variables(work.shape, counts)):
+                    found = _Solutions(work, counts, columns).without(nameless).with_ascending_pairs()
+                    numbers = [self._numbers(found.constants_of(edge), numbering) for edge, numbering in enumerate(numberings)]
+                    first = found.is_first_of_its_equals(numbers)
+                    yield [column[first].astype(np.int32) for column in (*numbers, found.columns[node_variable(TARGET)])]
+
+    def _solutions(self, text: str, variables: Sequence[str]) -> Iterator[Columns]:
+        """Runs a query, and gives its solutions by ids, in batches."""
+        solutions: Iterable[QuerySolution]
+        if self._endpoint is None:
+            results = self._store.query(text)
+            assert isinstance(results, QuerySolutions)
+            solutions = results
+        else:
+            solutions = select(self._endpoint, text, self._timeout)
+        rows = iter(solutions)
+        while batch := list(islice(rows, BATCH)):
+            yield {name: self._ids(name, [solution[name[1:]] for solution in batch]) for name in variables}
+
+    def _ids(self, variable: str, terms: list[object]) -> np.ndarray:
+        ids = self._relation_ids if variable.startswith(("?relation_", "?key_")) else self._entity_ids
+        try:
+            return np.fromiter(map(ids.__getitem__, terms), np.int64, len(terms))
+        except KeyError as error:
+            raise self._other_graph(f"{variable} is {error.args[0]}, which this graph does not have") from None
+
+    def _numbers(self, constants: np.ndarray, numbering: Mapping[tuple[int, ...], int]) -> np.ndarray:
+        try:
+            return np.fromiter(map(numbering.__getitem__, map(tuple, constants.tolist())), np.int64, len(constants))
+        except KeyError:
+            raise self._other_graph("it has a statement that this graph does not have") from None
+
+    def _other_graph(self, what: str) -> InputError:
+        return InputError(
+            f"{self._endpoint or 'the store'}: an endpoint holds the graph that queries are generated from, with the same names; "
+            f"this one holds another: {what}. Load the graph there as 'starqe data export' writes it"
+        )
+
+    @cached_property
+    def _store(self) -> Store:
+        """The embedded store with the graph in it."""
+        store = Store()
+        with tempfile.TemporaryDirectory() as folder:
+            (path,) = write_nquads(self._graph, Path(folder) / "graph.nq", self._names)
+            store.bulk_load(path=str(path), format=RdfFormat.N_QUADS)
+        return store
+
+
+@dataclass(frozen=True)
+class _Solutions:
+    """Solutions of a shape whose edges have these numbers of pairs."""
+
+    work: Work
+    counts: Sequence[int]
+    columns: Columns
+
+    def _only(self, keep: np.ndarray) -> "_Solutions":
+        return _Solutions(self.work, self.counts, {name: column[keep] for name, column in self.columns.items()})
+
+    def without(self, hubs: Sequence[int]) -> "_Solutions":
+        """Leaves out those with such a hub at a join."""
+        joins = [self.columns[node_variable(node)] for node in self.work.shape.joins]
+        return self._only(~np.logical_or.reduce([np.isin(column, hubs) for column in joins])) if joins and hubs else self
+
+    def with_ascending_pairs(self) -> "_Solutions":
+        """Keeps one order of the pairs of each edge, and no pair twice."""
+        keep = np.ones(len(self.columns[node_variable(TARGET)]), bool)
+        for edge, count in enumerate(self.counts):
+            pairs = [(self.columns[key], self.columns[value]) for key, value in pair_variables(edge, count)]
+            for (key, value), (next_key, next_value) in zip(pairs, pairs[1:], strict=False):
+                keep &= (key < next_key) | ((key == next_key) & (value < next_value))
+        return self._only(keep)
+
+    def constants_of(self, edge: int) -> np.ndarray:
+        """Gives what each solution says of an edge, in the order of `_numbering`. (n, constants)"""
+        head, tail = self.work.shape.edges[edge]
+        names = [node_variable(node) for node in (head, tail) if node_kind(node) == "anchor"]
+        names += [f"?relation_{edge}", *(name for pair in pair_variables(edge, self.counts[edge]) for name in pair)]
+        return np.stack([self.columns[name] for name in names], axis=1)
+
+    def is_first_of_its_equals(self, numbers: Sequence[np.ndarray]) -> np.ndarray:
+        """Says for each solution whether no symmetry of the shape turns its query into one with smaller numbers. (n,)"""
+        first = np.ones(len(numbers[0]), bool)
+        for image in self.work.shape.automorphisms:
+            ranges = self.work.counts
+            if not all(ranges[edge][0] <= self.counts[other] <= ranges[edge][1] for edge, other in enumerate(image)):
+                continue
+            smaller, equal = np.zeros(len(first), bool), np.ones(len(first), bool)
+            for edge, other in enumerate(image):
+                smaller |= equal & (numbers[other] < numbers[edge])
+                equal &= numbers[other] == numbers[edge]
+            first &= ~(smaller & self._image_exists(image))
+        return first
+
+    def _image_exists(self, image: Sequence[int]) -> np.ndarray:
+        """Says for each solution whether the edges that share an anchor still agree about it in the image. (n,)"""
+        edges, given = self.work.shape.edges, {}
+        exists = np.ones(len(self.columns[node_variable(TARGET)]), bool)
+        for edge, other in enumerate(image):
+            for node, its in zip(edges[edge], edges[other], strict=True):
+                if node_kind(node) == "anchor":
+                    column = self.columns[node_variable(its)]
+                    exists &= given.setdefault(node, column) == column
+        return exists
+
+
+def _numbering(constants: Constants, count: int) -> dict[tuple[int, ...], int]:
+    """Numbers what a query can say of an edge with so many pairs: the anchors, the relation, then the pairs."""
+    sets = constants.sets
+    numbers = np.flatnonzero(np.diff(sets.offsets)[constants.pair_set] == count)
+    items = sets.offsets[constants.pair_set[numbers]][:, None] + np.arange(count)
+    pairs = np.stack([sets.relation[items], sets.value[items]], axis=2).reshape(len(numbers), 2 * count)
+    ends = [column[numbers] for column in (constants.head, constants.tail) if column is not None]
+    rows = np.column_stack([*ends, constants.relation[numbers], pairs])
+    return dict(zip(map(tuple, rows.tolist()), numbers.tolist(), strict=True))

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from starqe.errors import InputError
+from starqe.kg import Vocabulary
+from tests.kg.strategies import identifiers
+
+CITIES = Vocabulary(["Q1", "Q2", "Q3", "Q4"], {"de": {0: "Wien", 1: "Rom"}, "en": {0: "Vienna"}, "": {1: "Roma"}, "fi": {2: "Oulu"}})
+
+
+@given(st.lists(identifiers(), unique=True))
+def test_identifier_and_id_undo_each_other(words):
+    vocabulary = Vocabulary(words)
+    assert [vocabulary.id(word) for word in words] == list(range(len(words)))
+    assert [vocabulary.identifier(id_) for id_ in range(len(words))] == words == list(vocabulary)
+
+
+def test_many_ids_come_as_int32():
+    ids = CITIES.ids(["Q3", "Q1"])
+    assert ids.tolist() == [2, 0]
+    assert ids.dtype == np.int32
+
+
+def test_an_unknown_identifier_is_refused_by_name():
+    assert "Q9" not in CITIES
+    assert "Q1" in CITIES
+    with pytest.raises(InputError, match="'Q9' does not occur in this graph"):
+        CITIES.id("Q9")
+
+
+@pytest.mark.parametrize(
+    ("id_", "language", "label"),
+    [
+        (0, "de", "Wien"),
+        (0, "en", "Vienna"),
+        (0, "fr", "Vienna"),  # nothing without a language: English
+        (1, "de", "Rom"),
+        (1, "en", "Roma"),  # not in English: the one without a language
+        (2, "en", "Oulu"),  # in no language that was asked for: any
+        (3, "en", "Q4"),  # none at all: the identifier
+    ],
+)
+def test_a_label_falls_back_from_the_language_to_none_to_english_to_any(id_, language, label):
+    assert CITIES.label(id_, language) == label
+    assert CITIES.label(np.int32(id_), language) == label
+
+
+def test_english_is_the_language_unless_another_is_named():
+    assert CITIES.label(0) == "Vienna"
+
+
+def test_labels_find_all_ids_that_have_them_in_any_language():
+    twins = Vocabulary(["a", "b", "c"], {"en": {0: "Paris", 2: "Paris"}, "fr": {0: "Paris", 1: "Lutèce"}})
+    assert twins.by_label("Paris") == [0, 2]
+    assert twins.by_label("Lutèce") == [1]
+    assert twins.by_label("paris") == []
+
+
+def test_the_fingerprint_depends_on_the_identifiers_alone():
+    assert Vocabulary(["a", "b"]).fingerprint == Vocabulary(["a", "b"], {"en": {0: "A"}}).fingerprint
+    different = [["a", "b"], ["b", "a"], ["a"], ["ab"], ["a", "b", "c"], []]
+    assert len({Vocabulary(words).fingerprint for words in different}) == len(different)
