@@ -33,8 +33,8 @@ def bench_import(statements: int = 1_000_000, seed: int = 0) -> dict[str, Any]:
         source = Path(folder) / "statements.txt"
         write_random_statements(source, statements, seed)
         with measured() as reading:
-            query = f"SELECT count(*), sum(length(line)) FROM read_csv('{source}', columns = {{'line': 'VARCHAR'}}, delim = '\x01', quote = '', header = false)"
-            lines = duckdb.sql(query).fetchall()[0][0]
+            options = "columns = {'line': 'VARCHAR'}, delim = '\x01', quote = '', header = false"
+            lines = duckdb.sql(f"SELECT count(*), sum(length(line)) FROM read_csv('{source}', {options})").fetchall()[0][0]
         with measured() as importing:
             graph, report = import_graph(source)
             save_graph(graph, Path(folder) / "graph")

@@ -50,4 +50,9 @@ def measured(every: float = 0.02) -> Iterator[Measured]:
 
 def machine() -> dict[str, Any]:
     """Says what kind of machine this is: a number without it means nothing."""
-    return {"cores": os.cpu_count(), "memory_gb": round(psutil.virtual_memory().total / 1e9), "processor": platform.machine(), "python": platform.python_version()}
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+    }

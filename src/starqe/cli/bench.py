@@ -1,5 +1,8 @@
 """``starqe bench``: every speed claim, measured on the spot."""
 
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +27,9 @@ def import_(
 
 
 @app.command()
-def queries(graph: GraphFolder = None, threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None, as_json: Json = False) -> None:
+def queries(
+    graph: GraphFolder = None, threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None, as_json: Json = False
+) -> None:
     """Measure the generation of all tables of the seven shapes."""
     from starqe.bench.generating import bench_queries
 
@@ -34,6 +39,72 @@ def queries(graph: GraphFolder = None, threads: Annotated[int | None, typer.Opti
         shapes = list(counts["train"])
         print_table(("queries", *shapes), [(split, *by_shape.values()) for split, by_shape in counts.items()])
     _print(result, as_json)
+
+
+@app.command()
+def train(
+    graph: GraphFolder = None,
+    queries: Annotated[Path | None, typer.Option("--queries", help="The folder of its query set.")] = None,
+    steps: Annotated[int, typer.Option(help="Measured steps a row.")] = 60,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure training for every similarity and loss, beside the three dense products that bound it."""
+    import torch
+
+    from starqe.bench.training import bench_train
+
+    if threads:
+        torch.set_num_threads(threads)
+    with _queries(graph, queries, "train", limit=100_000) as (loaded, tables):
+        _print_rows(
+            bench_train(loaded, tables, steps),
+            as_json,
+            ("similarity", "loss", "threads", "queries_per_second", "share_of_bound", "bound_gflops", "peak_mb"),
+        )
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
+    queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
+    limit: Annotated[int | None, typer.Option(help="Queries a shape; all if left out.")] = 20_000,
+    shapes: Annotated[str | None, typer.Option(help="Names with commas; all that are there if left out.")] = None,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure evaluation, beside the one dense product that bounds it."""
+    import torch
+
+    from starqe.bench.evaluating import bench_evaluate
+    from starqe.learn import Run
+    from starqe.queries import load_queries
+
+    if threads:
+        torch.set_num_threads(threads)
+    tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit)
+    rows = bench_evaluate(Run.open(run), tables)
+    _print_rows(rows, as_json, ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "growth_mb", "seconds"))
+
+
+@contextlib.contextmanager
+def _queries(graph: Path | None, queries: Path | None, split: str, limit: int) -> Iterator[Any]:
+    """Gives a graph and its queries; without folders, the embedded graph and queries generated on the spot."""
+    from starqe.queries import generate, load_queries
+
+    loaded = _graph(graph)
+    with tempfile.TemporaryDirectory() as folder:
+        if queries is None:
+            queries = Path(folder) / "queries"
+            generate(loaded, queries, splits=[split])
+        yield loaded, load_queries(queries, split, limit=limit)
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
+    if as_json:
+        print_json(rows)
+    else:
+        print_table([column.replace("_", " ") for column in columns], [[row[column] for column in columns] for row in rows])
 
 
 def _graph(folder: Path | None):  # type: ignore[no-untyped-def]

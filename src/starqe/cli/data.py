@@ -48,7 +48,11 @@ def import_(
     print(f"{graph}: {len(made):,} statements, {len(made.entities):,} entities, {len(made.relations):,} relations")
     left_out = {name: count for name, count in report.as_dict().items() if count and name != "problems"}
     for name, count in left_out.items():
-        what = {"skipped": "malformed statements left out", "duplicates": "repeated statements merged", "unasserted": "unasserted triples left out"}
+        what = {
+            "skipped": "malformed statements left out",
+            "duplicates": "repeated statements merged",
+            "unasserted": "unasserted triples left out",
+        }
         what |= {"literals": "literal values left out", "idle_labels": "labels of things that no statement mentions left out"}
         text = ", ".join(f"{kind} {n:,}" for kind, n in count.items()) if isinstance(count, dict) else as_text(count)
         print(f"  {what[name]}: {text}")

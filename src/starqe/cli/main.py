@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from starqe.cli import bench, data, demo, queries
+from starqe.cli import bench, data, demo, evaluate, queries, reproduce, train
 from starqe.errors import StarqeError
 
 app = typer.Typer(
@@ -16,6 +16,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(queries.app, name="queries")
 app.add_typer(bench.app, name="bench")

@@ -84,14 +84,16 @@ def show(
     shape: Annotated[str, typer.Option(help="The shape.")],
     row: Annotated[int, typer.Option(help="The row, from 0.")] = 0,
     split: Annotated[str, typer.Option(help="The split.")] = "test",
-    form: Annotated[Literal["logic", "sparql", "json", "picture"] | None, typer.Option("--as", help="One form only; all but JSON if left out.")] = None,
+    form: Annotated[
+        Literal["logic", "sparql", "json", "picture"] | None, typer.Option("--as", help="One form only; all but JSON if left out.")
+    ] = None,
     graph: Annotated[Path | None, typer.Option(help="The graph of the set: shows identifiers and labels.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show one query and its answers."""
-    from starqe.errors import InputError, MismatchError
+    from starqe.errors import InputError
     from starqe.kg import load_graph
-    from starqe.queries import Query, load_queries
+    from starqe.queries import Query, check_tables, load_queries
 
     table = load_queries(queries, split, [shape], limit=row + 1)[shape]
     if not 0 <= row < len(table):
@@ -99,8 +101,7 @@ def show(
     if graph is None:
         raise InputError("a query set holds numbers only: give the graph it was made from with --graph")
     loaded = load_graph(graph)
-    if loaded.fingerprint != table.header["fingerprint"]:
-        raise MismatchError(f"the queries are of another graph (fingerprint {table.header['fingerprint'][:12]}, this graph {loaded.fingerprint[:12]})")
+    check_tables(loaded, [table])
     query = Query.from_row(table, row, loaded)
     answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers_of(row)]
     if as_json:

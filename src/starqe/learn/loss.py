@@ -22,9 +22,10 @@ from starqe.model.embedding import adopt_gradient, leaf_of
 from starqe.model.similarity import SIMILARITY
 
 LOWEST = -60.0
-"""The least exponent. Products with numbers below the smallest normal one of 32 bits, about exp(-87), are 100 times slower; from here a
-gradient may still shrink by a factor of exp(-27) before that.
-Probabilities are at least exp(-60) instead of zero; a loss differs by less than that."""
+"""The least exponent of a probability. Numbers below the smallest normal one of 32 bits, exp(-87), make products 100 times slower, and
+the factors of a gradient still have room above it. A probability of exp(-60) instead of less changes no gradient that one could see."""
+LOWEST_OF_LOG = -25.0
+"""The least score in log(1 + exp s), which is much slower below; it changes a loss by less than exp(-25)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +76,9 @@ def binary_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Ten
     entities = scores.shape[1]
     mass = torch.full_like(targets.share, 1 - targets.smoothing)
     linear = targets.weighted_sum(scores, mass)
-    scores.clamp_min_(LOWEST)
-    losses = (torch.logaddexp(scores, scores.new_zeros(()), out=scratch()).sum(1) - linear) / entities
-    targets.subtract(scores.sigmoid_(), mass)
+    bounded = torch.clamp_min(scores, LOWEST_OF_LOG, out=scratch())
+    losses = (torch.logaddexp(bounded, bounded.new_zeros(()), out=bounded).sum(1) - linear) / entities
+    targets.subtract(scores.clamp_min_(LOWEST).sigmoid_(), mass)
     return losses, 1 / entities
 
 

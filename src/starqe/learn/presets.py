@@ -29,7 +29,15 @@ def _published(model: dict[str, Any], **train: Any) -> dict[str, Any]:
     return {"model": {**usual, **model}, "train": {**trained, **train}}
 
 
-_STARQE = {"width": 192, "layers": 3, "activation": "leaky-relu", "pooling": "target", "weighting": "attention", "similarity": "dot", "bias": True}
+_STARQE = {
+    "width": 192,
+    "layers": 3,
+    "activation": "leaky-relu",
+    "pooling": "target",
+    "weighting": "attention",
+    "similarity": "dot",
+    "bias": True,
+}
 _REIFICATION = {
     "width": 224,
     "layers": 2,
@@ -40,7 +48,15 @@ _REIFICATION = {
     "bias": True,
     "dropout": 0.3,
 }
-_ZERO = {"width": 160, "layers": 0, "activation": "relu", "pooling": "sum-with-values", "similarity": "power-norm", "bias": False, "dropout": 0.3}
+_ZERO = {
+    "width": 160,
+    "layers": 0,
+    "activation": "relu",
+    "pooling": "sum-with-values",
+    "similarity": "power-norm",
+    "bias": False,
+    "dropout": 0.3,
+}
 _MPQE = {"layers": 3, "pooling": "target", "similarity": "dot", "bias": False}
 
 PRESETS: Mapping[str, dict[str, Any]] = {
@@ -69,7 +85,15 @@ PRESETS: Mapping[str, dict[str, Any]] = {
         shapes=("1p", "2i"),
     ),
     "q2b-like": _published(
-        {"width": 224, "layers": 3, "activation": "leaky-relu", "pooling": "sum", "weighting": "attention", "similarity": "power-norm", "dropout": 0.1},
+        {
+            "width": 224,
+            "layers": 3,
+            "activation": "leaky-relu",
+            "pooling": "sum",
+            "weighting": "attention",
+            "similarity": "power-norm",
+            "dropout": 0.1,
+        },
         learning_rate=0.002075,
         batch=32,
         shapes=("1p", "2p", "3p", "2i", "3i"),
@@ -94,5 +118,3 @@ def preset(name: str) -> Recipe:
     if name not in PRESETS:
         raise ConfigError(f"presets are {', '.join(PRESETS)}; found '{name}'")
     return Recipe.parse(PRESETS[name])
-
-

@@ -9,16 +9,15 @@ from typing import Any
 
 import torch
 
-from starqe.errors import MismatchError, QueryError, TrainingError
-from starqe.kg import Graph
+from starqe.errors import QueryError, TrainingError
 from starqe.learn.config import Recipe, TrainConfig
-from starqe.learn.examples import Examples
+from starqe.learn.examples import Examples, Part
 from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run
 from starqe.learn.scorer import EncoderScorer
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.model import Encoder, collate
-from starqe.queries import QueryTable
+from starqe.queries import QueryTable, check_tables
 from starqe.seed import derive
 
 REPORT_SECONDS = 5.0
@@ -80,12 +79,13 @@ class Trainer:
     ) -> None:
         self._run, self._recipe, self._observer = run, run.recipe, observer
         config = run.recipe.train
-        for tables in (queries, validation or {}):
-            _check(run.graph, tables)
+        check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
         self._config, self._limit = config, 60 * minutes if minutes is not None else None
         self.device = _device(run.recipe)
         self.examples = Examples(run.graph, {name: _table(queries, name) for name in config.shapes}, config, run.recipe.seed)
-        self._validation = {name: table.take(range(min(config.validation_queries, len(table)))) for name, table in (validation or {}).items()}
+        self._validation = {
+            name: table.take(range(min(config.validation_queries, len(table)))) for name, table in (validation or {}).items()
+        }
         self.encoder = Encoder(run.recipe.model, run.space, run.recipe.seed).to(self.device)
         self.loss = ScoreLoss(run.recipe.model.similarity, config.loss, config.smoothing)
         parameters = list(self.encoder.parameters())
@@ -121,7 +121,7 @@ class Trainer:
         self._clock = time.perf_counter()
         while not self.counters.finished:
             for parts in self.examples.batches(self.counters.epoch, self.counters.step_in_epoch):
-                self._step(parts)
+                self.step(parts)
                 self._tick()
                 if self._time_is_up():
                     break
@@ -135,7 +135,8 @@ class Trainer:
             return min(1.0, self.counters.seconds / self._limit)
         return min(1.0, self.counters.step / (self._config.epochs * self.examples.steps_per_epoch))
 
-    def _step(self, parts: list[Any]) -> None:
+    def step(self, parts: list[Part]) -> None:
+        """Learns from one batch."""
         batch = collate(parts, self.encoder.space).to(self.device)
         rate = learning_rate(self._config, self.progress)
         for group in self.optimizer.param_groups:
@@ -144,7 +145,7 @@ class Trainer:
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
             vectors = self.encoder(batch, self.noise)  # (B, D)
         loss_per_query = self.loss(vectors.float(), self.encoder.entity_matrix(), batch.answer_offsets, batch.answers)
-        self._last_loss = float(loss_per_query)
+        self._last_loss = float(loss_per_query.detach())
         if not math.isfinite(self._last_loss):
             raise TrainingError(
                 f"the loss is not a number at step {self.counters.step} (learning rate {rate:.2g}). The last checkpoint is intact; "
@@ -216,7 +217,9 @@ class Trainer:
             self._run.save_weights(self._model_weights())
         else:
             counters.worse += 1
-        self._report(**({"validation": found, "validation_mrr": score, "best_mrr": counters.best} if score is not None else {"validation": None}))
+        self._report(
+            **({"validation": found, "validation_mrr": score, "best_mrr": counters.best} if score is not None else {"validation": None})
+        )
         counters.epoch += 1
         counters.step_in_epoch = 0
         ended = counters.epoch >= config.epochs if self._limit is None else self._time_is_up()
@@ -261,19 +264,18 @@ class Trainer:
         weights = sum(parameter.numel() for parameter in self.encoder.parameters()) * 4
         copies = 4 + (2 if self.average is not None else 0)  # weights, gradient, two moments; the average and its use in validation
         buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
-        tables = sum(t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes for t in self.examples.tables)
+        tables = sum(
+            t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
+            for t in self.examples.tables
+        )
         return round((weights * copies + buffers + tables) / 1e6)
-
-
-def _check(graph: Graph, tables: Mapping[str, QueryTable]) -> None:
-    for table in tables.values():
-        if (found := table.header.get("fingerprint", graph.fingerprint)) != graph.fingerprint:
-            raise MismatchError(f"the queries are of another graph (fingerprint {found[:12]}, this graph {graph.fingerprint[:12]}). Generate them anew")
 
 
 def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
     if name not in queries or not len(queries[name]):
-        raise QueryError(f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes")
+        raise QueryError(
+            f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes"
+        )
     return queries[name]
 
 

@@ -121,7 +121,7 @@ class PowerNorm(Similarity):
 
     def terms(self, entities: Tensor) -> Tensor:
         """Gives |y|². (V,)."""
-        return _row_dot(entities, entities)
+        return _length(entities).squeeze(1).square_()
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
         assert terms is not None
@@ -151,7 +151,7 @@ class Distance(Similarity):
 
     def terms(self, entities: Tensor) -> Tensor:
         """Gives |y|². (V,)."""
-        return _row_dot(entities, entities)
+        return _length(entities).squeeze(1).square_()
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
         assert terms is not None

@@ -1,33 +1,48 @@
 """What is asked: shapes, queries, query tables with answers. Never imports torch."""
 
 from starqe.queries.exact import answer, answer_rows, assignments, easy_and_hard
-from starqe.queries.generate import SqlEngine, generate
+from starqe.queries.formula import And, Atom, Not, Or, Variable
+from starqe.queries.generate import generate
 from starqe.queries.hubs import hub_stats, hubs, in_degree
 from starqe.queries.query import Query
+from starqe.queries.query_set import check_tables, load_queries, tables_of
 from starqe.queries.settings import QuerySettings
 from starqe.queries.shape import SHAPES, Shape, read_shapes
+from starqe.queries.sparql_engine import SparqlEngine
+from starqe.queries.sql import SqlEngine
+from starqe.queries.stats import query_set_stats
 from starqe.queries.table import QueryTable, load_table, save_table
 from starqe.queries.variants import reify, triple_only, unreify
 
 __all__ = [
     "SHAPES",
+    "And",
+    "Atom",
+    "Not",
+    "Or",
     "Query",
     "QuerySettings",
     "QueryTable",
     "Shape",
+    "SparqlEngine",
     "SqlEngine",
+    "Variable",
     "answer",
     "answer_rows",
     "assignments",
+    "check_tables",
     "easy_and_hard",
     "generate",
     "hub_stats",
     "hubs",
     "in_degree",
+    "load_queries",
     "load_table",
+    "query_set_stats",
     "read_shapes",
     "reify",
     "save_table",
+    "tables_of",
     "triple_only",
     "unreify",
 ]

@@ -39,6 +39,22 @@ def read_query_set(folder: Path) -> dict[str, Any]:
     return header
 
 
+def check_graph(folder: Path, graph: Graph) -> dict[str, Any]:
+    """Checks that a query set is of this graph, and gives its header.
+
+    Raises:
+        MismatchError: It is of another graph.
+        StorageError: The folder is no query set, or one of a newer version.
+    """
+    header = read_query_set(folder)
+    if header["fingerprint"] != graph.fingerprint:
+        found, given = header["fingerprint"][:12], graph.fingerprint[:12]
+        raise MismatchError(
+            f"{folder} holds queries of another graph (fingerprint {found}, this graph {given}). Choose another folder or graph"
+        )
+    return header
+
+
 def claim(folder: Path, graph: Graph, settings: QuerySettings) -> None:
     """Writes the header of a new query set, or checks that the one there is of the same graph and settings.
 
@@ -52,12 +68,7 @@ def claim(folder: Path, graph: Graph, settings: QuerySettings) -> None:
             raise StorageError(f"queries are written into a folder, and {folder} is a file. Choose another place")
         with new_file(folder / HEADER, overwrite=False) as beside:
             write_header(beside, FORMAT, VERSION, {"fingerprint": graph.fingerprint, "settings": wanted})
-    found = read_query_set(folder)
-    if found["fingerprint"] != graph.fingerprint:
-        raise MismatchError(
-            f"{folder} holds queries of another graph (fingerprint {found['fingerprint'][:12]}, this graph {graph.fingerprint[:12]}). "
-            "Choose another folder"
-        )
+    found = check_graph(folder, graph)
     if found["settings"] != wanted:
         changed = sorted(key for key in wanted.keys() | found["settings"].keys() if found["settings"].get(key) != wanted.get(key))
         raise StorageError(f"{folder} holds queries made with other settings ({', '.join(changed)}). Choose another folder")
@@ -93,13 +104,31 @@ def tables_of(folder: Path) -> dict[str, dict[str, int]]:
     return found
 
 
-def load_queries(folder: Path, split: str, shapes: Iterable[str] | None = None, limit: int | None = None) -> dict[str, QueryTable]:
+def check_tables(graph: Graph, tables: Iterable[QueryTable]) -> None:
+    """Makes sure that tables are of this graph; a table that does not say where it comes from is taken at its word.
+
+    Raises:
+        MismatchError: A table is of another graph.
+    """
+    for table in tables:
+        if (found := table.header.get("fingerprint", graph.fingerprint)) != graph.fingerprint:
+            raise MismatchError(
+                f"the queries are of another graph (fingerprint {found[:12]}, this graph {graph.fingerprint[:12]}). Generate them anew"
+            )
+
+
+def load_queries(
+    folder: Path, split: str, shapes: Iterable[str] | None = None, limit: int | None = None, graph: Graph | None = None
+) -> dict[str, QueryTable]:
     """Reads the tables of one split: of all shapes there are or of the named ones, whole or their first rows.
 
     Raises:
         InputError: The set has no such split, or no table of a shape.
+        MismatchError: A graph is given, and the queries are of another.
         StorageError: The folder is no query set, or a table is damaged.
     """
+    if graph is not None:
+        check_graph(folder, graph)
     there = tables_of(folder)
     if split not in there:
         raise InputError(f"{folder} has queries for {_listed(there)}, and not for '{split}'")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 
 import duckdb
@@ -112,12 +112,13 @@ class SparqlEngine:
             assert isinstance(results, QuerySolutions)
             solutions = results
         else:
-            solutions = select(self._endpoint, text, self._timeout)
+            solutions = select(self._endpoint, text, variables, self._timeout)
         rows = iter(solutions)
         while batch := list(islice(rows, BATCH)):
-            yield {name: self._ids(name, [solution[name[1:]] for solution in batch]) for name in variables}
+            # Turned to columns at once: asking each solution for each variable takes three times as long.
+            yield {name: self._ids(name, terms) for name, terms in zip(variables, zip(*batch, strict=True), strict=True)}
 
-    def _ids(self, variable: str, terms: list[object]) -> np.ndarray:
+    def _ids(self, variable: str, terms: Sequence[object]) -> np.ndarray:
         ids = self._relation_ids if variable.startswith(("?relation_", "?key_")) else self._entity_ids
         try:
             return np.fromiter(map(ids.__getitem__, terms), np.int64, len(terms))
@@ -167,19 +168,19 @@ class _Solutions:
         keep = np.ones(len(self.columns[node_variable(TARGET)]), bool)
         for edge, count in enumerate(self.counts):
             pairs = [(self.columns[key], self.columns[value]) for key, value in pair_variables(edge, count)]
-            for (key, value), (next_key, next_value) in zip(pairs, pairs[1:], strict=False):
+            for (key, value), (next_key, next_value) in pairwise(pairs):
                 keep &= (key < next_key) | ((key == next_key) & (value < next_value))
         return self._only(keep)
 
     def constants_of(self, edge: int) -> np.ndarray:
-        """Gives what each solution says of an edge, in the order of `_numbering`. (n, constants)"""
+        """Gives what each solution says of an edge, in the order of `_numbering`: (n, constants)."""
         head, tail = self.work.shape.edges[edge]
         names = [node_variable(node) for node in (head, tail) if node_kind(node) == "anchor"]
         names += [f"?relation_{edge}", *(name for pair in pair_variables(edge, self.counts[edge]) for name in pair)]
         return np.stack([self.columns[name] for name in names], axis=1)
 
     def is_first_of_its_equals(self, numbers: Sequence[np.ndarray]) -> np.ndarray:
-        """Says for each solution whether no symmetry of the shape turns its query into one with smaller numbers. (n,)"""
+        """Says for each solution whether no symmetry of the shape turns its query into one with smaller numbers."""
         first = np.ones(len(numbers[0]), bool)
         for image in self.work.shape.automorphisms:
             ranges = self.work.counts
@@ -193,8 +194,9 @@ class _Solutions:
         return first
 
     def _image_exists(self, image: Sequence[int]) -> np.ndarray:
-        """Says for each solution whether the edges that share an anchor still agree about it in the image. (n,)"""
-        edges, given = self.work.shape.edges, {}
+        """Says for each solution whether the edges that share an anchor still agree about it in the image."""
+        edges = self.work.shape.edges
+        given: dict[str, np.ndarray] = {}
         exists = np.ones(len(self.columns[node_variable(TARGET)]), bool)
         for edge, other in enumerate(image):
             for node, its in zip(edges[edge], edges[other], strict=True):

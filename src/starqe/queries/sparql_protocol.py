@@ -4,7 +4,7 @@ import http.client
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyoxigraph import QueryResultsFormat, QuerySolution, QuerySolutions, parse_query_results
 
@@ -26,8 +26,8 @@ def check_endpoint(endpoint: str) -> None:
         raise InputError(f"a SPARQL endpoint is an address such as http://localhost:7878/query, found '{endpoint}'")
 
 
-def select(endpoint: str, query: str, timeout: float) -> Iterator[QuerySolution]:
-    """Gives the solutions of a query as they arrive.
+def select(endpoint: str, query: str, variables: Sequence[str], timeout: float) -> Iterator[QuerySolution]:
+    """Gives the solutions of a query as they arrive, each with the values of these variables in this order.
 
     Raises:
         InputError: The endpoint refuses the query, or answers with something else than solutions.
@@ -43,6 +43,9 @@ def select(endpoint: str, query: str, timeout: float) -> Iterator[QuerySolution]
             solutions = parse_query_results(response, format=QueryResultsFormat.JSON)
             if not isinstance(solutions, QuerySolutions):
                 raise InputError(f"{endpoint}: a SELECT query is answered by solutions, found a yes or no")
+            found = [str(variable) for variable in solutions.variables]
+            if found != list(variables):
+                raise InputError(f"{endpoint}: the solutions are of {' '.join(variables)}, found {' '.join(found) or 'no variable'}")
             yield from solutions
     except urllib.error.HTTPError as error:
         kind = InputError if error.code < 500 else StorageError

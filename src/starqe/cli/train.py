@@ -1,0 +1,155 @@
+"""``starqe train``: from queries to a model."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from starqe.cli.show import Json, print_json
+
+if TYPE_CHECKING:
+    from starqe.learn import Recipe, Run, Trainer
+
+
+def train(
+    first: Annotated[Path, typer.Argument(metavar="[CONFIG.toml] GRAPH", help="A recipe (or --preset), then the folder of the graph.")],
+    second: Annotated[Path, typer.Argument(metavar="QUERIES", help="The folder of the query set.")],
+    third: Annotated[Path | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
+    preset: Annotated[str | None, typer.Option(help="A recipe by name, such as starqe-fast; the docs list them.")] = None,
+    settings: Annotated[list[str], typer.Option("--set", help="key=value, such as train.batch=256; may be repeated.")] = [],  # noqa: B006
+    minutes: Annotated[float | None, typer.Option(help="Train so long, validation included; the schedule follows the clock.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also log to RUN/tensorboard.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on a graph and its queries.
+
+    Give a recipe file before GRAPH, or name one with --preset. Interrupt at any time; --resume goes on from the last checkpoint.
+    """
+    config, graph, queries = (first, second, third) if third else (None, first, second)
+    if (config is None) == (preset is None) and not resume:
+        raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    run = _run(graph, out, _recipe(config, preset, settings), resume)
+    from starqe.learn import Trainer
+    from starqe.queries import load_queries, tables_of
+
+    wanted = run.recipe.train
+    there = tables_of(queries)
+    tables = load_queries(queries, "train", wanted.shapes, limit=wanted.pool_per_shape)
+    # Models trained on some shapes are chosen by these shapes too.
+    shapes = [shape for shape in wanted.shapes if shape in there.get("valid", {})]
+    validation = load_queries(queries, "valid", shapes, limit=wanted.validation_queries) if shapes and wanted.validation_queries else {}
+    with _Reporter(out, tensorboard, quiet=as_json) as reporter:
+        trainer = Trainer(run, tables, validation, minutes, reporter.note)
+        if resume and not trainer.resume() and not as_json:
+            print("no checkpoint yet: starting from the beginning")
+        reporter.begin(trainer)
+        counters = trainer.train()
+    result = {
+        "run": str(out),
+        "epochs": counters.epoch,
+        "steps": counters.step,
+        "queries": counters.queries,
+        "seconds": round(counters.seconds, 1),
+    }
+    result |= {"best_epoch": counters.best_epoch, "validation_mrr": counters.best, "threads": torch.get_num_threads()}
+    if as_json:
+        print_json(result)
+    else:
+        best = f", validation MRR {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
+        print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
+
+
+def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "Recipe | None":
+    from starqe.config import read_toml
+    from starqe.learn import Recipe
+    from starqe.learn import preset as recipe_of
+
+    if config is None and preset is None:
+        return None
+    recipe = read_toml(config, Recipe) if config else recipe_of(str(preset))
+    return recipe.with_settings(settings)
+
+
+def _run(graph: Path, out: Path, recipe: "Recipe | None", resume: bool) -> "Run":
+    from starqe.errors import ConfigError, MismatchError
+    from starqe.kg import load_graph
+    from starqe.learn import Run
+
+    loaded = load_graph(graph)
+    if not resume:
+        assert recipe is not None
+        return Run.create(out, recipe, loaded)
+    run = Run.open(out)
+    if run.graph.fingerprint != loaded.fingerprint:
+        raise MismatchError(
+            f"{out} is a run on another graph (fingerprint {run.graph.fingerprint[:12]}, this graph {loaded.fingerprint[:12]})"
+        )
+    if recipe is not None and recipe != run.recipe:
+        raise ConfigError(f"{out} has another recipe (its config.toml). To resume, leave the recipe out")
+    return run
+
+
+class _Reporter:
+    """Shows training: a bar on a terminal, a line an epoch elsewhere, TensorBoard if wanted."""
+
+    def __init__(self, out: Path, tensorboard: bool, quiet: bool) -> None:
+        self._quiet = quiet
+        self._writer: Any = None
+        if tensorboard:
+            from starqe.learn.tensorboard import writer
+
+            self._writer = writer(out / "tensorboard")
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "_Reporter":
+        if sys.stderr.isatty() and not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("training", total=1.0)
+        return self
+
+    def begin(self, trainer: "Trainer") -> None:
+        if not self._quiet:
+            size = f"{trainer.examples.per_epoch:,} queries, {trainer.examples.steps_per_epoch:,} steps"
+            print(f"an epoch: {size}; about {trainer.memory_mb():,} MB of memory; on {trainer.device}")
+
+    def note(self, line: dict[str, Any]) -> None:
+        if self._writer:
+            from starqe.learn.tensorboard import log
+
+            log(self._writer, line)
+        if self._bar:
+            speed = f"{line['queries_per_second']:,.0f} queries/s" if line["queries_per_second"] else ""
+            self._bar.update(
+                self._task, completed=line["progress"], description=f"epoch {line['epoch']}  loss {line['loss_per_query']:.3f}  {speed}"
+            )
+        if line.get("validation") and not self._quiet:
+            shapes = "  ".join(f"{shape} {value:.1f}" for shape, value in line["validation"].items() if shape not in ("average", "all"))
+            begin = f"epoch {line['epoch']:>3}  {line['seconds'] / 60:6.1f} min  loss {line['loss_per_query']:.3f}"
+            print(f"{begin}  MRR {line['validation_mrr']:.2f}  {shapes}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+        if self._writer:
+            self._writer.close()
