@@ -20,7 +20,7 @@ class Whole(Section):
     seed: int = 0
     note: str = ""
     minutes: float | None = None
-    shapes: list[str] = []
+    shapes: list[str] = Field(default_factory=list)
     train: Train = Train()
 
 
@@ -45,7 +45,9 @@ def test_a_section_written_as_toml_reads_back_equal(tmp_path_factory, section):
 
 
 def test_toml_has_a_table_for_each_section_and_leaves_out_what_is_not_set():
-    expected = 'seed = 0\nnote = "a \\"b\\""\nshapes = ["1p", "2i-1p"]\n\n[train]\nlearning_rate = 0.001\nbatch_size = 32\nschedule = "constant"\n'
+    expected = (
+        'seed = 0\nnote = "a \\"b\\""\nshapes = ["1p", "2i-1p"]\n\n[train]\nlearning_rate = 0.001\nbatch_size = 32\nschedule = "constant"\n'
+    )
     assert to_toml(Whole(note='a "b"', shapes=["1p", "2i-1p"])) == expected
 
 

@@ -8,6 +8,8 @@ import pytest
 from starqe.errors import StorageError
 from starqe.folders import new_file, new_folder, read_header, write_header
 
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
@@ -15,6 +17,11 @@ def names(folder: Path) -> list[str]:
 
 def ours() -> None:
     """Agrees to replace."""
+
+
+def write_and_fail(path: Path, error: BaseException) -> None:
+    path.write_text("half")
+    raise error
 
 
 def test_a_header_reads_back_with_its_content(tmp_path):
@@ -31,7 +38,10 @@ def test_a_header_reads_back_with_its_content(tmp_path):
         ('{"format": "starqe graph"}', "not the header of a graph folder"),
         ('{"format": "starqe graph", "version": "x"}', "not the header of a graph folder"),
         ('{"format": "starqe queries", "version": 1}', "a graph folder is needed, found a queries folder"),
-        ('{"format": "starqe graph", "version": 4}', r"written by a newer starqe \(graph format 4, this one reads up to 3\). Upgrade starqe"),
+        (
+            '{"format": "starqe graph", "version": 4}',
+            r"written by a newer starqe \(graph format 4, this one reads up to 3\). Upgrade starqe",
+        ),
     ],
 )
 def test_a_header_of_something_else_is_refused(tmp_path, content, message):
@@ -62,16 +72,14 @@ def test_a_folder_appears_whole_and_alone(tmp_path):
 @pytest.mark.parametrize("error", [RuntimeError("bug"), KeyboardInterrupt()])
 def test_a_folder_that_was_not_finished_leaves_nothing_behind(tmp_path, error):
     with pytest.raises(type(error)), new_folder(tmp_path / "made", False, ours) as place:
-        (place / "file").write_text("x")
-        raise error
+        write_and_fail(place / "file", error)
     assert names(tmp_path) == []
 
 
 def test_a_full_disk_leaves_nothing_behind_and_says_so(tmp_path):
-    with pytest.raises(StorageError, match="cannot write .*made: No space left on device. Nothing was changed there"):
-        with new_folder(tmp_path / "made", False, ours) as place:
-            (place / "file").write_text("x")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    message = r"cannot write .*made: No space left on device\. Nothing was changed there"
+    with pytest.raises(StorageError, match=message), new_folder(tmp_path / "made", False, ours) as place:
+        write_and_fail(place / "file", FULL)
     assert names(tmp_path) == []
 
 
@@ -79,7 +87,7 @@ def test_a_folder_that_exists_is_replaced_only_when_wanted(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
     (made / "old").touch()
-    with pytest.raises(StorageError, match="exists already. Choose another place, or give --overwrite"), new_folder(made, False, ours):
+    with pytest.raises(StorageError, match=r"exists already\. Choose another place, or give --overwrite"), new_folder(made, False, ours):
         pass
     with new_folder(made, True, ours) as place:
         (place / "new").touch()
@@ -116,7 +124,7 @@ def test_what_stood_there_comes_back_when_the_last_step_fails(tmp_path, monkeypa
         move(source, target)
 
     monkeypatch.setattr(os, "replace", refuse_the_new)
-    with pytest.raises(StorageError, match="Input/output error. Nothing was changed there"), new_folder(made, True, ours) as place:
+    with pytest.raises(StorageError, match=r"Input/output error\. Nothing was changed there"), new_folder(made, True, ours) as place:
         (place / "file").touch()
     assert names(tmp_path) == ["made"]
     assert names(made) == ["old"]
@@ -138,8 +146,7 @@ def test_a_file_appears_whole_and_is_replaced_only_when_wanted(tmp_path):
 def test_a_file_that_was_not_finished_leaves_the_old_one_alone(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
-    with pytest.raises(StorageError, match="cannot write .*file.txt: No space left on device"), new_file(path, True) as beside:
-        beside.write_text("half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(StorageError, match=r"cannot write .*file\.txt: No space left on device"), new_file(path, True) as beside:
+        write_and_fail(beside, FULL)
     assert path.read_text() == "old"
     assert names(tmp_path) == ["file.txt"]

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,7 +64,7 @@ def test_columns_sort_alike_whether_they_fit_one_number_or_not():
 
 @given(st.lists(identifiers(), min_size=2, unique=True))
 def test_ids_follow_the_bytes_of_the_identifiers(words):
-    graph = graph_of([Statement(one, "r", other) for one, other in zip(words, words[1:], strict=False)])
+    graph = graph_of([Statement(one, "r", other) for one, other in itertools.pairwise(words)])
     assert list(graph.entities) == sorted(words, key=str.encode)
 
 

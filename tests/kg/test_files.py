@@ -160,7 +160,7 @@ def test_a_bomb_of_one_line_is_refused_in_bounded_memory(tmp_path, extension):
     assert growth < 80
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [b"\n", b"a,r,b\n"], ids=["blank lines", "statements"])
 def test_a_bomb_of_many_lines_is_refused_in_bounded_memory(tmp_path, line):
     path = tmp_path / "bomb.txt.zst"

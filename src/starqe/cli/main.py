@@ -37,13 +37,11 @@ def root(show_version: bool = typer.Option(False, "--version", help="Show the ve
 def main() -> None:
     """Runs the command line: exit code 0, 1 (failed) or 2 (wrong use), 130 when interrupted."""
     try:
-        app()
+        app(prog_name="starqe")
     except StarqeError as error:
         print(f"starqe: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("starqe: interrupted; what was finished is kept", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C
+            print("starqe: interrupted; what was finished is kept", file=sys.stderr)
+        raise

@@ -54,6 +54,39 @@ def generate(
 
 
 @app.command()
+def sample(
+    graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
+    destination: Annotated[Path, typer.Argument(help="The folder to write.")],
+    count: Annotated[int, typer.Option(help="How many queries of each shape.")] = 2_000,
+    shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
+    shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own [shapes].")] = None,
+    qualifiers: Annotated[str, typer.Option(help="Pairs an edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
+    turn: Annotated[bool, typer.Option("--turn", help="Reverse the edges: every edge of a shape points the other way.")] = False,
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="At least one edge is of this split.")] = "test",
+    seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw random queries, where generating all of them would be too many: plain edges, several qualifiers, other directions."""
+    from starqe.kg import load_graph
+    from starqe.queries import QuerySettings, sample_queries
+
+    settings = QuerySettings.parse({"qualifiers": qualifiers, "seed": seed, "limit": count})
+    counts: dict[str, int] = {}
+    chosen = _shapes(shapes, shape_file)
+    with progress("drawing", len(chosen), "tables") as advance:
+
+        def note(shape: str, found: int) -> None:
+            counts[shape] = found
+            advance(1)
+
+        sample_queries(load_graph(graph), destination, chosen, split, settings, turn, note)
+    if as_json:
+        print_json({"counts": {split: counts}})
+    else:
+        _print_counts({split: counts})
+
+
+@app.command()
 def stats(
     queries: Folder,
     graph: Annotated[Path | None, typer.Option(help="The graph of the set: adds the figures on hubs.")] = None,

@@ -26,6 +26,8 @@ class TrainConfig(Section):
     """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
     one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
     """An epoch has at most so many of them in each direction."""
+    varied_per_shape: int = pydantic.Field(default=0, ge=0)
+    """So many more queries of each shape are drawn from all training statements, edges in either direction, with none to two qualifiers."""
     loss: Literal["softmax", "binary"] = "softmax"
     """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy; both over all entities."""
     smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)

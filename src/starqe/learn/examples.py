@@ -1,12 +1,13 @@
 """What a model is trained on: query tables, auxiliary one-hop queries, and the order of an epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from starqe.kg import Graph
 from starqe.learn.config import TrainConfig, Variant
-from starqe.queries import SHAPES, QueryTable, Shape, reify, triple_only
+from starqe.queries import SHAPES, QueryTable, Shape, answer_rows, reify, sample, triple_only, turned
 from starqe.seed import generator
 
 INVERSE = Shape.parse("1p-inverse", "?>A")
@@ -39,8 +40,6 @@ def one_hop_tables(graph: Graph, qualified: bool, seed: int) -> list[QueryTable]
 
 def _qualified(graph: Graph, shape: Shape, given: np.ndarray, wanted: np.ndarray, seed: int) -> QueryTable:
     """Makes one query a training statement with qualifiers, with a random subset of them; the known answers all count."""
-    from starqe.queries import answer_rows
-
     known = graph.known(["train"])
     random = generator(seed, f"qualified one-hop {shape.name}")
     counts = np.diff(graph.offsets)
@@ -82,6 +81,21 @@ def as_variant(table: QueryTable, variant: Variant, graph: Graph) -> list[Part]:
     return [(triple_only(table) if variant == "triple-only" else table, np.arange(len(table)))]
 
 
+def varied_tables(graph: Graph, shape: Shape, count: int, seed: int) -> list[QueryTable]:
+    """Draws queries from all training statements with the edges of a shape in every combination of directions.
+
+    Half of them have none to two qualifiers on each edge, as the statements have them; the other half at least one on each.
+    """
+    directions = list(product((False, True), repeat=len(shape.edges)))
+    share = -(-count // (2 * len(directions)))
+    tables = []
+    for turns in directions:
+        for counts in ((0, 2), (1, 2)):
+            table = sample(graph, turned(shape, turns), share, "train", [counts] * len(shape.edges), seed)
+            tables += [table] if len(table) else []
+    return tables
+
+
 class Examples:
     """The pool of training queries, and a fresh sample of it in a fresh order for every epoch.
 
@@ -93,6 +107,10 @@ class Examples:
         self._groups: list[tuple[list[QueryTable], int]] = []
         for table in queries.values():
             self._groups.append(([part for part, _ in as_variant(table, config.variant, graph)], config.queries_per_shape))
+            if config.varied_per_shape:
+                drawn = varied_tables(graph, table.shape, config.varied_per_shape, seed)
+                parts = [part for more in drawn for part, _ in as_variant(more, config.variant, graph)]
+                self._groups.append((parts, config.queries_per_shape))
         for shape in (SHAPES["1p"], INVERSE):
             parts = [part for table in auxiliary if table.shape == shape for part, _ in as_variant(table, config.variant, graph)]
             if parts:

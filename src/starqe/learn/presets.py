@@ -99,11 +99,21 @@ PRESETS: Mapping[str, dict[str, Any]] = {
         shapes=("1p", "2p", "3p", "2i", "3i"),
     ),
     # Ours.
-    "starqe-fast": {"model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1}, "train": {"average": 0.999}},
-    "starqe-ask": {"model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1}, "train": {"average": 0.999, "one_hop": "varied"}},
+    "starqe-fast": {"model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1}, "train": {"average": 0.999, "one_hop": "varied"}},
+    "starqe-ask": {
+        "model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1},
+        "train": {"average": 0.999, "one_hop": "varied", "varied_per_shape": 60_000},
+    },
     "demo": {
-        "model": {**_STARQE, "width": 64, "layers": 3, "dropout": 0.3, "input_dropout": 0.1, "heads": 4},
-        "train": {"batch": 128, "learning_rate": 3e-3, "queries_per_shape": 2_000, "epochs": 8, "average": 0.99, "validation_queries": 200},
+        "model": {**_STARQE, "width": 128, "dropout": 0.3, "input_dropout": 0.1},
+        "train": {
+            "batch": 128,
+            "learning_rate": 2e-3,
+            "queries_per_shape": 2_000,
+            "epochs": 10,
+            "average": 0.99,
+            "validation_queries": 200,
+        },
     },
 }
 """Name -> the values of a `Recipe` that differ from the defaults."""

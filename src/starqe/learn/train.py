@@ -83,9 +83,8 @@ class Trainer:
         self._config, self._limit = config, 60 * minutes if minutes is not None else None
         self.device = _device(run.recipe)
         self.examples = Examples(run.graph, {name: _table(queries, name) for name in config.shapes}, config, run.recipe.seed)
-        self._validation = {
-            name: table.take(range(min(config.validation_queries, len(table)))) for name, table in (validation or {}).items()
-        }
+        first = config.validation_queries
+        self._validation = {name: table.take(range(min(first, len(table)))) for name, table in (validation or {}).items() if len(table)}
         self.encoder = Encoder(run.recipe.model, run.space, run.recipe.seed).to(self.device)
         self.loss = ScoreLoss(run.recipe.model.similarity, config.loss, config.smoothing)
         parameters = list(self.encoder.parameters())

@@ -6,6 +6,7 @@ from starqe.queries.generate import generate
 from starqe.queries.hubs import hub_stats, hubs, in_degree
 from starqe.queries.query import Query
 from starqe.queries.query_set import check_tables, load_queries, tables_of
+from starqe.queries.sample import sample, sample_queries, turned
 from starqe.queries.settings import QuerySettings
 from starqe.queries.shape import SHAPES, Shape, read_shapes
 from starqe.queries.sparql_engine import SparqlEngine
@@ -41,8 +42,11 @@ __all__ = [
     "query_set_stats",
     "read_shapes",
     "reify",
+    "sample",
+    "sample_queries",
     "save_table",
     "tables_of",
     "triple_only",
+    "turned",
     "unreify",
 ]

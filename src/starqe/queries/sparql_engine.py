@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-from pyoxigraph import BlankNode, NamedNode, QuerySolution, QuerySolutions, RdfFormat, Store
+from pyoxigraph import BlankNode, NamedNode, QuerySolution, QuerySolutions, RdfFormat, Store, parse
 
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Graph
@@ -143,7 +143,7 @@ class SparqlEngine:
         store = Store()
         with tempfile.TemporaryDirectory() as folder:
             (path,) = write_nquads(self._graph, Path(folder) / "graph.nq", self._names)
-            store.bulk_load(path=str(path), format=RdfFormat.N_QUADS)
+            store.bulk_extend(parse(path=str(path), format=RdfFormat.N_QUADS))  # bulk_load would rename blank nodes
         return store
 
 

@@ -76,6 +76,19 @@ class QueryTable:
         return self.answers[self.answer_offsets[row] : self.answer_offsets[row + 1]]
 
 
+def stack(tables: Sequence[QueryTable]) -> QueryTable:
+    """Lays tables of one shape end to end."""
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in ("anchors", "relations", "pair_relation", "pair_value", "answers")
+    }
+    offsets = {
+        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(table, name)) for table in tables]))]).astype(np.int64)
+        for name in ("pair_offsets", "answer_offsets")
+    }
+    return QueryTable(tables[0].shape, **columns, **offsets, header=tables[0].header)
+
+
 def ragged_take(offsets: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gives the offsets of the chosen cells laid end to end, and the positions of their items in the old layout."""
     starts, counts = offsets[cells], offsets[cells + 1] - offsets[cells]

@@ -16,7 +16,7 @@ import numpy as np
 
 from starqe.errors import InputError, UnsupportedError
 from starqe.queries.shape import Shape
-from starqe.queries.table import QueryTable, ragged_take
+from starqe.queries.table import QueryTable, ragged_take, stack
 
 REIFYING = ("rdf:subject", "rdf:predicate", "rdf:object")
 """The new relations of reified tables, in the order of their ids after the relations of the graph."""
@@ -126,7 +126,7 @@ def unreify(parts: Sequence[Reified]) -> QueryTable:
     rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
     if not parts or not np.array_equal(np.sort(rows), np.arange(len(rows))) or len({table.shape for table in tables}) > 1:
         raise InputError("undoing a reification takes all the parts of one table, found others")
-    return _stacked(tables).take(np.argsort(rows))
+    return stack(tables).take(np.argsort(rows))
 
 
 def _unreify(table: QueryTable) -> QueryTable:
@@ -158,16 +158,3 @@ def _unreify(table: QueryTable) -> QueryTable:
         pair_value=(np.stack(pair_values, axis=1) if pair_values else empty).ravel(),
         header=header,
     )
-
-
-def _stacked(tables: Sequence[QueryTable]) -> QueryTable:
-    """Lays tables of one shape end to end."""
-    columns = {
-        name: np.concatenate([getattr(table, name) for table in tables])
-        for name in ("anchors", "relations", "pair_relation", "pair_value", "answers")
-    }
-    offsets = {
-        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(table, name)) for table in tables]))]).astype(np.int64)
-        for name in ("pair_offsets", "answer_offsets")
-    }
-    return QueryTable(tables[0].shape, **columns, **offsets, header=tables[0].header)

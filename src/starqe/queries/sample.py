@@ -1,0 +1,208 @@
+"""Queries drawn at random: for shapes, directions and qualifiers whose full set nobody could write down.
+
+A query is drawn by walking: one edge is a random statement, and the others follow from the nodes that are bound. What is
+drawn is then asked: its answers are all that the known statements entail. Queries are distinct, but not uniform: a node
+with many statements is met more often.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from starqe.errors import UnsupportedError
+from starqe.kg import Graph, Known
+from starqe.queries.exact import answer_rows
+from starqe.queries.query_set import claim, table_path
+from starqe.queries.settings import QuerySettings
+from starqe.queries.shape import Shape
+from starqe.queries.table import QueryTable, ragged_take, save_table, stack
+from starqe.seed import generator
+
+CONTEXT = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
+"""What the edges of a split's queries come from; at least one edge is of the split itself."""
+ROUNDS = 20
+
+
+def turned(shape: Shape, directions: Sequence[bool]) -> Shape:
+    """Gives the shape with some edges reversed; its name says which: ``2p.01`` has its second edge reversed."""
+    edges = tuple((tail, head) if turn else (head, tail) for (head, tail), turn in zip(shape.edges, directions, strict=True))
+    name = f"{shape.name}.{''.join(str(int(turn)) for turn in directions)}" if any(directions) else shape.name
+    return Shape(name, edges)
+
+
+def sample(
+    graph: Graph, shape: Shape, count: int, split: str, counts: Sequence[tuple[int, int]], seed: int = 0, most_answers: int = 100
+) -> QueryTable:
+    """Draws up to ``count`` distinct queries of a shape, with their answers on the splits up to this one.
+
+    Args:
+        graph: The graph.
+        shape: The shape; a tree, since a walk does not close circles.
+        count: How many queries are wanted. Fewer come back where the graph does not have them.
+        split: Train, or a split of which at least one edge is.
+        counts: The fewest and the most qualifier pairs of each edge; the number is drawn evenly from what a statement has.
+        seed: Decides the draws.
+        most_answers: Queries with more answers are left out.
+
+    Raises:
+        UnsupportedError: The shape has a circle.
+    """
+    if len(shape.nodes) != len(shape.edges) + 1:
+        raise UnsupportedError(
+            f"queries are drawn by walking trees, and shape '{shape.name}' ('{shape.text}') has a circle. Generate them instead"
+        )
+    known, walk = graph.known(CONTEXT[split]), _Walk(graph, shape, split, counts, seed)
+    header = {
+        "split": split,
+        "fingerprint": graph.fingerprint,
+        "settings": {"sampled": True, "qualifiers": [list(c) for c in counts], "seed": seed},
+    }
+    tables: list[QueryTable] = []
+    seen: set[bytes] = set()
+    for number in range(ROUNDS):
+        table = walk.draw(2 * count, number)
+        kept = []
+        for row in range(len(table)):
+            if len(seen) == count:
+                break
+            key = _key(table, row)
+            if key not in seen:
+                seen.add(key)
+                kept.append(row)
+        drawn = table.take(kept)
+        offsets, answers = answer_rows(known, drawn)
+        few = np.flatnonzero(np.diff(offsets) <= most_answers)
+        drawn = replace(drawn, answer_offsets=offsets, answers=answers.astype(np.int32), header=header)
+        tables.append(drawn.take(few))
+        if sum(map(len, tables)) >= count or not len(table):
+            break
+        seen = {_key(part, row) for part in tables for row in range(len(part))}
+    return stack(tables)
+
+
+def sample_queries(
+    graph: Graph,
+    destination: Path,
+    shapes: Sequence[Shape],
+    split: str,
+    settings: QuerySettings,
+    turn: bool,
+    progress: Callable[[str, int], None] = lambda *_: None,
+) -> None:
+    """Draws a query set: a table of each shape, or of each shape with all its edges reversed.
+
+    Raises:
+        UnsupportedError: A shape has a circle.
+        StorageError: The destination holds something else, or the disk refuses.
+    """
+    assert settings.limit is not None
+    claim(destination, graph, settings)
+    for shape in shapes:
+        named = turned(shape, [turn] * len(shape.edges))
+        table = sample(graph, named, settings.limit, split, settings.counts_for(named), settings.seed)
+        path = table_path(destination, split, named.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_table(table, path)
+        progress(named.name, len(table))
+
+
+class _Walk:
+    """Draws bindings of a shape: a random edge first, then its neighbours."""
+
+    def __init__(self, graph: Graph, shape: Shape, split: str, counts: Sequence[tuple[int, int]], seed: int) -> None:
+        self._graph, self._shape, self._counts, self._seed = graph, shape, counts, seed
+        self._split = split
+        pairs = np.diff(graph.offsets)
+        # The statements that have enough pairs for an edge, of the new split and of the whole context.
+        self._new = [_having(graph, graph.known([split]), pairs, fewest) for fewest, _ in counts]
+        self._context = [_having(graph, graph.known(CONTEXT[split]), pairs, fewest) for fewest, _ in counts]
+
+    def draw(self, count: int, round_: int) -> QueryTable:
+        """Draws about so many queries, without answers; fewer where walks end early."""
+        random = generator(self._seed, f"sample {self._shape.text} {self._split} {round_}")
+        parts = []
+        for first in range(len(self._shape.edges)):
+            rows = self._walk(first, -(-count // len(self._shape.edges)), random)
+            parts.append(self._table(rows, random))
+        whole = stack(parts)
+        return whole.take(random.permutation(len(whole)))
+
+    def _walk(self, first: int, count: int, random: np.random.Generator) -> np.ndarray:
+        """Gives a statement for each edge, the given one of the new split: (n, E)."""
+        graph, shape = self._graph, self._shape
+        rows = np.zeros((count, len(shape.edges)), np.int64)
+        if not len(self._new[first]):
+            return rows[:0]
+        rows[:, first] = random.choice(self._new[first].rows, count)
+        bound = {shape.edges[first][0]: graph.head[rows[:, first]], shape.edges[first][1]: graph.tail[rows[:, first]]}
+        left = [edge for edge in range(len(shape.edges)) if edge != first]
+        while left:
+            edge = next(edge for edge in left if set(shape.edges[edge]) & bound.keys())
+            left.remove(edge)
+            head, tail = shape.edges[edge]
+            near, far, side = (head, tail, "head") if head in bound else (tail, head, "tail")
+            found, chosen = _one_each(self._context[edge], side, bound[near], random)
+            rows = rows[found]
+            rows[:, edge] = chosen
+            bound = {node: values[found] for node, values in bound.items()}
+            bound[far] = (graph.tail if side == "head" else graph.head)[chosen]
+        triples = [tuple(column[rows[:, edge]] for column in (graph.head, graph.relation, graph.tail)) for edge in range(rows.shape[1])]
+        same = np.zeros(len(rows), bool)
+        for i, one in enumerate(triples):
+            for other in triples[:i]:
+                same |= np.logical_and.reduce([a == b for a, b in zip(one, other, strict=True)])
+        return rows[~same]
+
+    def _table(self, rows: np.ndarray, random: np.random.Generator) -> QueryTable:
+        """Turns the statements of the edges into queries, with some of their pairs."""
+        graph, shape = self._graph, self._shape
+        column = {}
+        for edge, (head, tail) in enumerate(shape.edges):
+            column[head], column[tail] = graph.head[rows[:, edge]], graph.tail[rows[:, edge]]
+        anchors = np.stack([column[anchor] for anchor in shape.anchors], axis=1)
+        offsets, pairs = ragged_take(graph.offsets, rows.ravel())
+        available = np.diff(offsets)
+        fewest, most = (np.tile([count[i] for count in self._counts], len(rows)) for i in (0, 1))
+        wanted = random.integers(fewest, np.minimum(np.maximum(most, fewest), available) + 1) if len(available) else available
+        # A random order within each cell; the first so many are kept, in the graph's order.
+        cell = np.repeat(np.arange(len(available)), available)
+        order = np.lexsort((random.random(len(pairs)), cell))
+        place = np.empty(len(pairs), np.int64)
+        place[order] = np.arange(len(pairs)) - np.repeat(offsets[:-1], available)
+        kept = place < wanted[cell]
+        new_offsets = np.concatenate([[0], np.cumsum(wanted)]).astype(np.int64)
+        nothing = np.zeros(len(rows) + 1, np.int64)
+        return QueryTable(
+            shape,
+            anchors,
+            graph.relation[rows],
+            new_offsets,
+            graph.pair_relation[pairs[kept]],
+            graph.pair_value[pairs[kept]],
+            nothing,
+            np.empty(0, np.int32),
+        )
+
+
+def _having(graph: Graph, known: Known, pairs: np.ndarray, fewest: int) -> Known:
+    return known if fewest == 0 else Known(graph, known.rows[pairs[known.rows] >= fewest])
+
+
+def _one_each(known: Known, side: str, nodes: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draws one statement with each node on this side; gives the positions of the nodes that have one, and the statements."""
+    order = np.argsort(getattr(known.graph, side)[known.rows], kind="stable")
+    keys = getattr(known.graph, side)[known.rows][order]
+    first, last = np.searchsorted(keys, nodes), np.searchsorted(keys, nodes, "right")
+    found = np.flatnonzero(last > first)
+    return found, known.rows[order[random.integers(first[found], last[found])]]
+
+
+def _key(table: QueryTable, row: int) -> bytes:
+    edges = len(table.shape.edges)
+    span = slice(table.pair_offsets[row * edges], table.pair_offsets[(row + 1) * edges])
+    lengths = np.diff(table.pair_offsets[row * edges : (row + 1) * edges + 1])
+    return b"/".join(
+        part.tobytes() for part in (table.anchors[row], table.relations[row], lengths, table.pair_relation[span], table.pair_value[span])
+    )

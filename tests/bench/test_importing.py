@@ -1,0 +1,54 @@
+import json
+import sys
+
+import pytest
+
+from starqe.bench.importing import bench_import, write_random_statements
+from starqe.bench.measured import machine, measured
+from starqe.cli.main import main
+from starqe.kg import import_graph
+
+
+def test_half_of_the_statements_have_one_to_three_pairs(tmp_path):
+    write_random_statements(tmp_path / "file.txt", 4000, seed=0)
+    counts = [len(line.split(",")) for line in (tmp_path / "file.txt").read_text().splitlines()]
+    assert len(counts) == 4000
+    assert set(counts) == {3, 5, 7, 9}
+    assert 0.45 < sum(count > 3 for count in counts) / 4000 < 0.55
+
+
+def test_the_same_seed_gives_the_same_file(tmp_path):
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        write_random_statements(tmp_path / name, 200, seed)
+    one, again, two = ((tmp_path / name).read_bytes() for name in ("one", "again", "two"))
+    assert one == again != two
+
+
+def test_the_measure_says_how_fast_how_much_memory_and_beside_what(tmp_path):
+    result = bench_import(2000, seed=3)
+    write_random_statements(tmp_path / "file.txt", 2000, 3)
+    graph, report = import_graph(tmp_path / "file.txt")
+    assert result["statements"] == 2000
+    assert (result["distinct_statements"], result["duplicates"]) == (len(graph), report.duplicates)
+    assert len(graph) + report.duplicates == 2000
+    assert result["statements_per_second"] > 0
+    assert result["peak_mb"] >= result["growth_mb"] >= 0
+    assert result["ratio_to_reading"] > 0
+    assert machine().items() <= result.items()
+
+
+def test_memory_that_was_held_for_a_moment_is_seen():
+    with measured(every=0.001) as result:
+        block = bytearray(200_000_000)
+        block[::4096] = b"x" * len(block[::4096])
+        del block
+    assert 190 < result.growth_mb < 400
+    assert result.peak_mb > result.growth_mb
+    assert 0 < result.seconds < 10
+
+
+def test_the_command_prints_json_for_programs(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["starqe", "bench", "import", "--statements", "500", "--json"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert json.loads(capsys.readouterr().out)["statements"] == 500

@@ -1,0 +1,274 @@
+import bz2
+import gzip
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from starqe.kg import SPLITS, Statement, check_split, embedded_graph, files, graph_of, graph_stats, load_graph, save_graph
+
+Run = Callable[..., tuple[int, str, str]]
+GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),)), Statement("b", "r", "a")])
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de")
+COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True)}
+
+
+@pytest.fixture
+def run(starqe) -> Run:
+    return partial(starqe, "data")
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "file.txt"
+    path.write_text("a,r,b,q,v\nb,r,a\n")
+    return path
+
+
+@pytest.fixture
+def stored(tmp_path) -> Path:
+    save_graph(GRAPH, tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_import_writes_the_graph_and_says_what_it_has(run, source, tmp_path):
+    code, out, err = run("import", source, tmp_path / "graph")
+    assert (code, out, err) == (0, f"{tmp_path / 'graph'}: 2 statements, 3 entities, 2 relations\n", "")
+    assert load_graph(tmp_path / "graph").fingerprint == GRAPH.fingerprint
+    assert names(tmp_path) == ["graph", "in"]
+
+
+def test_import_for_programs_prints_json_and_nothing_else(run, source, tmp_path):
+    code, out, err = run("import", source, tmp_path / "graph", "--json")
+    assert (code, err) == (0, "")
+    nothing = {"skipped": 0, "problems": [], "duplicates": 0, "unasserted": 0, "literals": {}, "idle_labels": 0}
+    assert json.loads(out) == {**graph_stats(GRAPH), "report": nothing}
+
+
+def test_import_skips_malformed_lines_counts_them_and_lists_the_first_ten(run, source, tmp_path):
+    source.write_text("a,r,b,q,v\n" + "x,y\n" * 12 + "b,r,a\nb,r,a\n")
+    code, out, err = run("import", source, tmp_path / "graph", "--on-error", "skip")
+    assert (code, err) == (0, "")
+    assert "malformed statements left out: 12" in out
+    assert "repeated statements merged: 1" in out
+    assert [line.split(": ")[0].strip() for line in out.splitlines() if "3 fields" in line] == [f"{source}:{n}" for n in range(2, 12)]
+    assert load_graph(tmp_path / "graph").fingerprint == GRAPH.fingerprint
+
+
+BAD = {
+    "malformed line": ("file.txt", b"a,r,b\na,r\n", "file.txt:2: a statement has 3 fields and then pairs, found 2."),
+    "odd number of qualifier fields": ("file.txt", b"a,r,b,q\n", "file.txt:1: a statement has 3 fields and then pairs, found 4 fields"),
+    "latin-1": ("file.txt", "a,r,é\n".encode("latin-1"), "file.txt:1: text is UTF-8, found the byte 0xe9. Convert the file"),
+    "UTF-16": ("file.txt", "a,r,b\n".encode("utf-16"), "file.txt:1: text is UTF-8, found the byte 0xff. Convert the file"),
+    "empty": ("file.txt", b"", "file.txt: a statement file has a statement a line, found an empty file"),
+    "PNG": ("file.txt", PNG, "file.txt:1: text is UTF-8, found the byte 0x89. Convert the file, or is it of another format?"),
+    "unknown extension": ("file.xlsx", b"a,r,b\n", "file.xlsx: the form is told by the extension"),
+    "long line": ("file.txt", b"a,r,b\n" + b"x" * 9_000_000, "file.txt:2: a line has at most 1 MiB"),
+    "Turtle": ("file.ttl", b"<a> <b>", "file.ttl"),
+    "N-Triples": ("file.nt", b"a,r,b\n", "file.nt:1"),
+    **{
+        f"truncated {extension}": (
+            f"file.txt{extension}",
+            compress(b"".join(os.urandom(8).hex().encode() + b",r,b\n" for _ in range(2000)))[:-500],
+            f"file.txt{extension}:1: the file is truncated or damaged",
+        )
+        for extension, compress in COMPRESS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("earlier", [False, True], ids=["new", "over an earlier graph"])
+def test_bad_input_is_exit_code_1_with_its_place_and_leaves_no_graph(run, tmp_path, kind, earlier):
+    name, content, message = BAD[kind]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_bytes(content)
+    if earlier:
+        save_graph(GRAPH, tmp_path / "graph")
+    code, out, err = run("import", tmp_path / "in" / name, tmp_path / "graph", "--overwrite", "--json")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"starqe: {tmp_path / 'in'}/{message}")
+    assert "Traceback" not in err
+    assert names(tmp_path) == (["graph", "in"] if earlier else ["in"])
+    if earlier:
+        assert load_graph(tmp_path / "graph").fingerprint == GRAPH.fingerprint
+
+
+@pytest.mark.parametrize("extension", COMPRESS)
+def test_an_archive_that_expands_without_end_is_refused(run, monkeypatch, tmp_path, extension):
+    monkeypatch.setattr(files, "FREE_EXPANSION", 2**20)
+    (tmp_path / "in").mkdir()
+    bomb = tmp_path / "in" / f"file.txt{extension}"
+    bomb.write_bytes(COMPRESS[extension](b"a,r,b\n" * 150_000) * 9)
+    code, out, err = run("import", bomb, tmp_path / "graph")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"starqe: {bomb}: a compressed file may expand 200 times (or to 1 MiB), and this one goes on beyond ")
+    assert names(tmp_path) == ["in"]
+
+
+def test_a_zip_file_is_refused(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    with zipfile.ZipFile(tmp_path / "in" / "file.csv", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train.txt", "".join(f"a{number * 7919 % 1009},r,b\n" for number in range(2000)))
+    code, out, err = run("import", tmp_path / "in" / "file.csv", tmp_path / "graph")
+    assert (code, out) == (1, "")
+    assert "of another format?" in err
+    assert names(tmp_path) == ["in"]
+
+
+def test_one_bad_file_of_a_folder_is_enough(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.txt").write_text("a,r,b\n")
+    (tmp_path / "in" / "test.txt").write_text("a,r,b\n\nb,r\n")
+    code, _, err = run("import", tmp_path / "in", tmp_path / "graph")
+    assert code == 1
+    assert err.startswith(f"starqe: {tmp_path}/in/test.txt:3: ")
+    assert names(tmp_path) == ["in"]
+
+
+def test_a_missing_source_is_exit_code_1(run, tmp_path):
+    assert run("import", tmp_path / "x", tmp_path / "y") == (1, "", f"starqe: {tmp_path}/x: there is no such file or folder\n")
+
+
+def test_a_full_disk_is_exit_code_1_and_leaves_nothing_behind(source, tmp_path):
+    program = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    program += "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); from starqe.cli.main import main; main()"
+    command = [sys.executable, "-B", "-c", program, "data", "import", str(source), str(tmp_path / "graph")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"starqe: cannot write {tmp_path / 'graph'}: ")
+    assert "File too large" in result.stderr
+    assert names(tmp_path) == ["in"]
+
+
+def test_an_existing_graph_is_kept_unless_told_otherwise(run, source, stored):
+    source.write_text("x,r,y\n")
+    code, _, err = run("import", source, stored)
+    assert code == 1
+    assert err == f"starqe: {stored} exists already. Choose another place, or give --overwrite to replace it\n"
+    assert load_graph(stored).fingerprint == GRAPH.fingerprint
+    assert run("import", source, stored, "--overwrite")[0] == 0
+    assert load_graph(stored).fingerprint == graph_of([Statement("x", "r", "y")]).fingerprint
+
+
+def test_a_folder_of_something_else_is_never_replaced(run, source, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.doc").touch()
+    code, _, err = run("import", source, tmp_path / "thesis", "--overwrite")
+    assert code == 1
+    assert "thesis: not a graph folder" in err
+    assert names(tmp_path / "thesis") == ["chapter1.doc"]
+
+
+def test_a_split_is_transductive_and_decided_by_the_seed(run, tmp_path):
+    source = tmp_path / "file.txt"
+    source.write_text("".join(",".join(s.fields()) + "\n" for s in embedded_graph().statements(*SPLITS)))
+    made = {}
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        assert run("import", source, tmp_path / name, "--split", "0.8,0.1,0.1", "--seed", seed)[0] == 0
+        made[name] = load_graph(tmp_path / name)
+    assert check_split(made["one"]).clean
+    assert (made["one"].split == 2).sum() > 50
+    assert made["one"].fingerprint == made["again"].fingerprint != made["two"].fingerprint
+
+
+@pytest.mark.parametrize(("split", "code"), [("0.8,0.2", 2), ("most,some,few", 2), ("0.8,0.8,0.8", 1), ("nan,0.5,0.5", 1)])
+def test_a_split_that_is_none_is_refused_before_anything_is_written(run, source, tmp_path, split, code):
+    found, out, err = run("import", source, tmp_path / "graph", "--split", split)
+    assert (found, out) == (code, "")
+    assert "three shares" in err
+    assert names(tmp_path) == ["in"]
+
+
+def test_splits_that_are_given_are_kept_and_their_findings_reported(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.txt").write_text("a,r,b\n")
+    (tmp_path / "in" / "valid.txt").write_text("a,r,b\nb,s,c\n")
+    code, out, _ = run("import", tmp_path / "in", tmp_path / "graph")
+    assert code == 0
+    first, title, *findings = out.splitlines()
+    assert first.endswith("3 statements, 3 entities, 2 relations")
+    assert title == "  the splits are kept as given, and are not transductive:"
+    assert [line.rsplit(maxsplit=1) for line in findings] == [
+        ["  entities of valid not in train", "1"],
+        ["  relations of valid not in train", "1"],
+        ["  triples in train and valid", "1"],
+        ["  statements in several splits", "1"],
+    ]
+    assert load_graph(tmp_path / "graph").split.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("arguments", [["--on-error", "ignore"], ["--format", "excel"], ["--seed", "x"], ["--unasserted", "maybe"]])
+def test_a_choice_that_is_none_is_wrong_use(run, source, tmp_path, arguments):
+    code, out, _ = run("import", source, tmp_path / "graph", *arguments)
+    assert (code, out) == (2, "")
+    assert names(tmp_path) == ["in"]
+
+
+@pytest.mark.parametrize("destination", ["out", "out.trig", "out.reified.nq"])
+def test_export_lists_its_files_and_import_gives_the_graph_back(run, stored, tmp_path, destination):
+    code, out, err = run("export", stored, tmp_path / destination)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{tmp_path / destination}")
+    assert out.endswith(" bytes\n")
+    form = ["--format", "reification"] if "reified" in destination else []
+    assert run("import", tmp_path / destination, tmp_path / "again", *form)[0] == 0
+    assert load_graph(tmp_path / "again").fingerprint == GRAPH.fingerprint
+
+
+def test_export_for_programs_prints_json_and_nothing_else(run, stored, tmp_path):
+    code, out, err = run("export", stored, tmp_path / "out.nq", "--entity-base", "http://example.org/", "--json")
+    assert (code, json.loads(out), err) == (0, {"files": [str(tmp_path / "out.nq")]}, "")
+    assert "<http://example.org/a>" in (tmp_path / "out.nq").read_text()
+
+
+def test_export_with_a_base_that_is_none_is_refused(run, stored, tmp_path):
+    code, out, err = run("export", stored, tmp_path / "out.nq", "--entity-base", "no iri")
+    assert (code, out) == (1, "")
+    assert err == "starqe: a base is an absolute IRI such as 'http://example.org/', found 'no iri'\n"
+    assert names(tmp_path) == ["graph"]
+
+
+def test_stats_for_people_and_for_programs(run, stored):
+    code, out, err = run("stats", stored, "--json")
+    assert (code, json.loads(out), err) == (0, graph_stats(GRAPH), "")
+    code, out, err = run("stats", stored)
+    lines = {line.rsplit("  ", 1)[0].strip(): line.rsplit("  ", 1)[-1].strip() for line in out.splitlines()}
+    assert (code, err) == (0, "")
+    assert (lines["statements"], lines["with qualifiers"], lines["languages"]) == ("2", "1", "none")
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda folder: (folder / "graph.json").unlink(), "not a graph folder"),
+        (lambda folder: (folder / "graph.json").write_text('{"format": "starqe graph", "version": 99}'), "written by a newer starqe"),
+        (lambda folder: (folder / "pairs.parquet").write_bytes(b"PAR1"), "the graph is damaged"),
+    ],
+)
+@pytest.mark.parametrize("command", ["stats", "export"])
+def test_a_folder_that_cannot_be_read_is_exit_code_1(run, stored, tmp_path, harm, message, command):
+    harm(stored)
+    code, out, err = run(command, stored, *([tmp_path / "out"] if command == "export" else []))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"starqe: {stored}: {message}")
+    assert names(tmp_path) == ["graph"]
+
+
+def test_the_forms_on_the_command_line_are_the_forms_there_are():
+    from starqe.cli.data import Form
+    from starqe.kg import FORMS
+
+    assert list(Form) == list(FORMS)

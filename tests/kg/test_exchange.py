@@ -1,0 +1,185 @@
+import dataclasses
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from starqe.errors import InputError, StorageError
+from starqe.kg import FORMS, Names, Statement, export_graph, graph_of, import_graph, save_graph
+from starqe.kg.exchange import form_of
+from tests.kg.strategies import graphs
+
+GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),))], [Statement("b", "r", "a")], [Statement("b", "r", "a", (("q", "a"),))])
+NAMES = Names("http://example.org/", "http://example.org/p/")
+READABLE = [form for form, kind in FORMS.items() if kind.readable]
+
+
+def place(folder: Path, form: str) -> Path:
+    return folder / ("out" if FORMS[form].folder else f"out{FORMS[form].extensions[0]}")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.txt", "statements"),
+        ("a.csv.gz", "statements"),
+        ("a.b.tsv.zst", "statements"),
+        ("a.ttl", "turtle"),
+        ("a.trig.bz2", "trig"),
+        ("a.nt", "ntriples"),
+        ("a.nq", "nquads"),
+        ("a.reified.nq", "reification"),
+        ("a.hyper.tsv", "hypergraph"),
+    ],
+)
+def test_the_form_is_told_by_the_extension(name, form):
+    assert form_of(Path(name)) == form
+
+
+@pytest.mark.parametrize("name", ["a", "a.json", "a.gz", "a.txt.rar", "txt", "a.xlsx"])
+def test_an_unknown_extension_is_refused_with_those_that_are_known(tmp_path, name):
+    (tmp_path / name).write_text("a,r,b\n")
+    with pytest.raises(
+        InputError, match=r"the form is told by the extension \(\.txt .*\.gz \.bz2 \.zst\). Rename the file, or give --format"
+    ):
+        import_graph(tmp_path / name)
+
+
+def test_a_form_that_is_named_needs_no_extension(tmp_path):
+    (tmp_path / "statements").write_text("a,r,b\n")
+    assert len(import_graph(tmp_path / "statements", form="statements")[0]) == 1
+
+
+@pytest.mark.parametrize("form", READABLE)
+@given(graph=graphs())
+@settings(max_examples=25)
+def test_every_form_written_and_read_again_gives_the_same_graph(tmp_path_factory, form, graph):
+    path = place(tmp_path_factory.mktemp("exchange"), form)
+    export_graph(graph, path, form)
+    again, report = import_graph(path, form)
+    assert again.fingerprint == graph.fingerprint
+    assert report.skipped == report.duplicates == report.unasserted == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_export_is_listed_file_by_file_and_leaves_nothing_beside(tmp_path, form):
+    path = place(tmp_path, form)
+    files = export_graph(GRAPH, path, form)
+    assert sorted(files) == (sorted(path.iterdir()) if FORMS[form].folder else [path])
+    assert all(file.stat().st_size for file in files)
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(StorageError, match="exists already"):
+        export_graph(GRAPH, path, form)
+    assert export_graph(GRAPH, path, form, overwrite=True) == files
+
+
+def test_an_export_uses_the_names_of_the_graph_unless_others_are_given(tmp_path):
+    export_graph(dataclasses.replace(GRAPH, names=NAMES), tmp_path / "own.nq")
+    export_graph(GRAPH, tmp_path / "given.nq", names=NAMES)
+    export_graph(GRAPH, tmp_path / "default.nq")
+    assert "<http://example.org/a>" in (tmp_path / "own.nq").read_text()
+    assert "<http://example.org/a>" in (tmp_path / "given.nq").read_text()
+    assert "<urn:starqe:entity:a>" in (tmp_path / "default.nq").read_text()
+
+
+def test_a_folder_with_a_file_a_split_keeps_the_splits(tmp_path):
+    (tmp_path / "train.txt").write_text("a,r,b,q,v\n")
+    (tmp_path / "valid.csv").write_text("b,r,a\n")
+    (tmp_path / "test.tsv").write_text("b\tr\ta\tq\ta\n")
+    (tmp_path / "labels.tsv").write_text("a\tthe a\n")
+    (tmp_path / "README").write_text("about the data")
+    graph, report = import_graph(tmp_path)
+    assert graph.fingerprint == GRAPH.fingerprint
+    assert graph.entities.label(0) == "the a"
+    assert report.skipped == 0
+
+
+def test_a_single_file_is_all_train(tmp_path):
+    (tmp_path / "test.txt").write_text("a,r,b\n")
+    assert list(import_graph(tmp_path / "test.txt")[0].statements("train")) == [Statement("a", "r", "b")]
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"has files named train, valid and test \(such as train.txt\), found nothing"):
+        import_graph(tmp_path)
+    (tmp_path / "train.doc").touch()
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(InputError, match=r"found a.txt, train.doc"):
+        import_graph(tmp_path)
+
+
+def test_two_files_for_one_split_are_refused(tmp_path):
+    (tmp_path / "train.txt").write_text("a,r,b\n")
+    (tmp_path / "train.nt").write_text("")
+    with pytest.raises(InputError, match=r"a split is one file, found train.nt and train.txt. Name the one you mean"):
+        import_graph(tmp_path)
+
+
+def test_a_source_that_is_missing_or_imported_already_is_refused(tmp_path):
+    with pytest.raises(InputError, match="nowhere: there is no such file or folder"):
+        import_graph(tmp_path / "nowhere")
+    save_graph(GRAPH, tmp_path / "graph")
+    with pytest.raises(InputError, match="is a graph of starqe already; it needs no import"):
+        import_graph(tmp_path / "graph")
+
+
+def test_a_form_that_can_only_be_written_is_refused(tmp_path):
+    export_graph(GRAPH, tmp_path / "out.hyper.tsv")
+    with pytest.raises(InputError, match="the form 'hypergraph' can be exported only; it does not keep what a graph needs"):
+        import_graph(tmp_path / "out.hyper.tsv")
+
+
+FULL = """
+import sys
+from pathlib import Path
+from starqe.errors import StorageError
+from starqe.kg import embedded_graph, export_graph, save_graph
+destination, form = Path(sys.argv[1]), sys.argv[2]
+graph = embedded_graph()
+try:
+    save_graph(graph, destination) if form == "graph" else export_graph(graph, destination, form)
+except StorageError as error:
+    print(error)
+"""
+
+
+def small_files() -> None:
+    """Allows no file beyond 4 kB, and makes the refusal an error and not a signal."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+@pytest.mark.parametrize("form", ["graph", *FORMS])
+def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, form):
+    path = tmp_path / "out" if form == "graph" else place(tmp_path, form)
+    command = [sys.executable, "-B", "-c", FULL, str(path), form]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=small_files)
+    assert result.stdout.startswith(f"cannot write {path}: ")
+    assert "File too large" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a small disk needs root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_leaves_nothing_behind(tiny_disk):
+    graph = graph_of(Statement(f"entity number {number}", "r", f"entity number {number * 7919 % 10007}") for number in range(2000))
+    with pytest.raises(StorageError, match=r"No space left on device.*Nothing was changed there"):
+        save_graph(graph, tiny_disk / "graph")
+    assert list(tiny_disk.iterdir()) == []

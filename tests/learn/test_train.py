@@ -1,0 +1,244 @@
+import json
+import math
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import torch
+
+from starqe.errors import ConfigError, MismatchError, QueryError, StorageError, TrainingError
+from starqe.kg import Statement, graph_of, save_graph
+from starqe.learn import PRESETS, Recipe, Run, Trainer, preset
+from starqe.learn.config import TrainConfig
+from starqe.learn.train import learning_rate
+
+MakeTrainer = Callable[..., Trainer]
+
+
+def weights_hash(run: Path) -> str:
+    return sha256((run / "weights.safetensors").read_bytes()).hexdigest()
+
+
+class TestLearningRate:
+    CONFIG = TrainConfig(learning_rate=1.0, warmup=0.1, end_rate=0.2)
+
+    @pytest.mark.parametrize(("progress", "rate"), [(0.05, 0.5), (0.1, 1.0), (0.55, 0.6), (1.0, 0.2)])
+    def test_rises_evenly_then_falls_as_half_a_cosine_to_its_end(self, progress: float, rate: float) -> None:
+        assert learning_rate(self.CONFIG, progress) == pytest.approx(rate)
+
+    @pytest.mark.parametrize(("schedule", "rate"), [("constant", 1.0), ("linear", 0.6)])
+    def test_follows_the_schedule(self, schedule: str, rate: float) -> None:
+        config = self.CONFIG.with_settings([f"schedule={schedule}"])
+        assert learning_rate(config, 0.55) == pytest.approx(rate)
+
+    def test_never_begins_at_zero(self) -> None:
+        assert learning_rate(self.CONFIG, 0.0) > 0
+
+
+def test_training_learns(trainer: MakeTrainer) -> None:
+    made = trainer("train.epochs=12", "train.learning_rate=0.01")
+    made.train()
+    validated = [line["validation_mrr"] for line in made._run.metrics() if line.get("validation")]
+    assert len(validated) == 12
+    assert validated[0] < 62
+    assert max(validated) > 80
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: MakeTrainer, tmp_path: Path) -> None:
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        trainer(f"seed={seed}", name=name).train()
+    assert weights_hash(tmp_path / "one") == weights_hash(tmp_path / "two")
+    assert weights_hash(tmp_path / "one") != weights_hash(tmp_path / "three")
+
+
+@pytest.mark.parametrize("settings", [(), ("train.average=0.9",), ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0")])
+def test_a_resumed_training_equals_the_uninterrupted_one(
+    trainer: MakeTrainer, tmp_path: Path, settings: tuple[str, ...], queries, validation
+) -> None:
+    trainer(*settings, name="whole").train()
+    broken = trainer(*settings, "train.checkpoint_seconds=0", name="broken")
+    batches = broken.examples.batches(0)
+    for _ in range(5):
+        broken.step(next(batches))
+        broken._tick()
+    del broken
+    again = Trainer(Run.open(tmp_path / "broken"), queries, validation)
+    assert again.resume()
+    assert again.counters.step == 5
+    again.train()
+    assert weights_hash(tmp_path / "broken") == weights_hash(tmp_path / "whole")
+    steps = [line["step"] for line in Run.open(tmp_path / "broken").metrics()]
+    assert steps == sorted(steps)
+
+
+def test_resuming_before_the_first_checkpoint_starts_from_the_beginning(trainer: MakeTrainer) -> None:
+    made = trainer()
+    made._run.add_metrics({"step": 1})
+    assert not made.resume()
+    assert made._run.metrics() == []
+
+
+def test_a_finished_training_stays_finished(trainer: MakeTrainer, tmp_path: Path, queries) -> None:
+    trainer().train()
+    before = weights_hash(tmp_path / "run")
+    again = Trainer(Run.open(tmp_path / "run"), queries)
+    again.resume()
+    assert again.train().finished
+    assert weights_hash(tmp_path / "run") == before
+
+
+def test_patience_stops_a_training_that_gets_no_better(trainer: MakeTrainer) -> None:
+    counters = trainer("train.epochs=50", "train.patience=2", "train.delta=0.5", "train.learning_rate=1e-9").train()
+    assert counters.epoch == 3  # the first is the best; two more are no better
+    assert counters.best_epoch == 0
+
+
+def test_the_limit_in_minutes_ends_the_training_in_time(trainer: MakeTrainer) -> None:
+    start = time.perf_counter()
+    counters = trainer("train.epochs=100000", minutes=0.03).train()
+    assert counters.finished
+    assert time.perf_counter() - start < 30  # of 1.8: a guard against never ending, not a measurement
+
+
+def test_without_validation_the_last_weights_are_the_model(trainer: MakeTrainer, tmp_path: Path) -> None:
+    made = trainer("train.validation_queries=0")
+    made.train()
+    loaded = Run.open(tmp_path / "run").encoder().state_dict()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in made.encoder.state_dict().items())
+
+
+def test_the_average_is_the_mean_that_its_decay_says(trainer: MakeTrainer) -> None:
+    made = trainer("train.average=0.5")
+    first = made.encoder.relation_embedding.detach().clone()
+    made.step(next(made.examples.batches(0)))
+    second = made.encoder.relation_embedding.detach()
+    # At step 0 the decay is (1 + 0) / (10 + 0) = 0.1, below 0.5.
+    torch.testing.assert_close(made.average["relation_embedding"], 0.1 * first + 0.9 * second)
+
+
+def test_a_loss_that_is_not_a_number_stops_and_leaves_the_checkpoint(trainer: MakeTrainer, tmp_path: Path, queries) -> None:
+    made = trainer()
+    made.save()
+    good = (tmp_path / "run" / "state.safetensors").read_bytes()
+    with torch.no_grad():
+        made.encoder.embedding.weight[0, 0] = math.nan
+    with pytest.raises(TrainingError, match=r"the loss is not a number at step 0.*checkpoint is intact.*train.learning_rate"):
+        made.train()
+    assert (tmp_path / "run" / "state.safetensors").read_bytes() == good
+    assert Trainer(Run.open(tmp_path / "run"), queries).resume()
+
+
+def test_a_full_disk_while_saving_leaves_the_last_checkpoint(
+    trainer: MakeTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries
+) -> None:
+    made = trainer()
+    made.save()
+    good = (tmp_path / "run" / "state.safetensors").read_bytes()
+
+    def full(_tensors: object, path: Path, _metadata: object) -> None:
+        Path(path).write_bytes(b"half a file")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("starqe.learn.run.save_file", full)
+    made.step(next(made.examples.batches(0)))
+    with pytest.raises(StorageError, match="No space left on device"):
+        made.save()
+    assert (tmp_path / "run" / "state.safetensors").read_bytes() == good
+    assert not [path.name for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
+
+
+def test_queries_of_another_graph_are_refused(trainer: MakeTrainer, queries, tmp_path: Path) -> None:
+    other = graph_of(train=[Statement("a", "r", "b")])
+    run = Run.create(tmp_path / "other", Recipe(), other)
+    with pytest.raises(
+        MismatchError,
+        match=rf"another graph \(fingerprint {queries['1p'].header['fingerprint'][:12]}, this graph {other.fingerprint[:12]}\)",
+    ):
+        Trainer(run, queries)
+
+
+def test_a_shape_that_the_tables_lack_is_named(graph, queries, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", Recipe(), graph)
+    some = {name: table for name, table in queries.items() if name != "3i"}
+    with pytest.raises(QueryError, match="lack the shape '3i'"):
+        Trainer(run, some)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'train.learning_rat'. Did you mean 'train.learning_rate'\?"):
+        Recipe.parse({"train": {"learning_rat": 1}})
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("variant", ["qualified", "triple-only", "reified"])
+def test_every_preset_trains_a_step_on_every_variant(name: str, variant: str, graph, queries, validation, tmp_path: Path) -> None:
+    small = [
+        "model.width=16",
+        "model.heads=2",
+        "train.batch=64",
+        "train.queries_per_shape=20",
+        "train.one_hop_per_direction=9",
+        "train.epochs=1",
+    ]
+    recipe = preset(name).with_settings([*small, f"train.variant={variant}", "train.validation_queries=5"])
+    run = Run.create(tmp_path / "run", recipe, graph)
+    before = {key: value.clone() for key, value in Trainer(run, queries, validation).encoder.state_dict().items()}
+    Trainer(run, queries, validation).train()
+    after = run.encoder().state_dict()
+    moved = [key for key, value in after.items() if not torch.equal(value, before[key])]
+    assert "embedding.weight" in moved
+    assert all(torch.isfinite(value).all() for value in after.values() if value.is_floating_point())
+
+
+@pytest.mark.full
+def test_killed_at_ten_moments_a_training_resumes_to_the_same_weights(graph, query_folder: Path, tmp_path: Path) -> None:
+    """Kills the real command with SIGKILL, with a schedule, averaging and validation active."""
+    save_graph(graph, tmp_path / "graph")
+    settings = ["--preset", "demo", *(f"--set={setting}" for setting in _KILLED)]
+    command = [sys.executable, "-m", "starqe", "train", str(tmp_path / "graph"), str(query_folder), "--threads", "1", "--json"]
+    whole = subprocess.run([*command, *settings, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    steps = json.loads(whole.stdout)["steps"]
+    draw = random.Random(0)
+    killed = tmp_path / "killed"
+    moments, reached = [], 0
+    for wanted in sorted(draw.sample(range(1, steps - 5), 10)):
+        start = ["--resume"] if moments else settings
+        with subprocess.Popen([*command, *start, "--out", str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            while _checkpointed(killed) < wanted:
+                assert process.poll() is None, process.stderr.read().decode()
+                time.sleep(0.005)
+            time.sleep(draw.uniform(0, 0.03))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        assert _checkpointed(killed) >= max(wanted, reached)  # nothing that was saved is lost
+        reached = _checkpointed(killed)
+        moments.append(f"step {reached}")
+    print("killed at", ", ".join(moments))
+    subprocess.run([*command, "--resume", "--out", str(killed)], check=True, capture_output=True)
+    assert _checkpointed(killed) == steps
+    assert weights_hash(killed) == weights_hash(tmp_path / "whole")
+    assert [line["step"] for line in Run.open(killed).metrics() if "validation" in line] == [
+        line["step"] for line in Run.open(tmp_path / "whole").metrics() if "validation" in line
+    ]
+
+
+def _checkpointed(folder: Path) -> int:
+    state = Run.open(folder).load_state() if (folder / "state.safetensors").exists() else None
+    return state[1]["step"] if state else 0
+
+
+_KILLED = (
+    "model.width=32",
+    "train.batch=16",
+    "train.queries_per_shape=60",
+    "train.epochs=6",
+    "train.checkpoint_seconds=0",
+    "train.validation_queries=20",
+    "train.warmup=0.1",
+)

@@ -1,0 +1,208 @@
+"""The architecture: which room may import which, what rooms offer, and what the documentation promises."""
+
+import ast
+import importlib
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "starqe"
+GROUND = ("errors", "config", "seed", "folders")
+ROOMS = ("kg", "queries", "model", "measure", "learn", "reason", "ask", "experiments", "serve", "bench", "cli")
+"""Data flows down this list, and imports only point up it."""
+MODULES = sorted(SOURCE.rglob("*.py"))
+PRESENT = [room for room in ROOMS if (SOURCE / room).is_dir()]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def floor(module: str) -> int:
+    """Gives the place of a module's room in the list; the ground is below all rooms, and the package itself with it."""
+    part = [*module.split("."), ""][1]
+    part = "cli" if part == "__main__" else part  # python -m starqe
+    return ROOMS.index(part) + 1 if part in ROOMS else 0
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Gives every module that a file imports anywhere in it, also inside functions."""
+    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def test_every_module_stands_in_a_room_of_the_list_or_on_the_ground():
+    found = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - set(ROOMS) - set(GROUND) <= {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_point_up_the_list_of_rooms(path):
+    here = floor(name_of(path))
+    wrong = [module for module in imports(path) if module.split(".")[0] == "starqe" and floor(module) > here]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if floor(name_of(path)) <= ROOMS.index("queries") + 1], ids=name_of)
+def test_what_is_known_and_what_is_asked_never_name_torch(path):
+    assert [module for module in imports(path) if module.split(".")[0] == "torch"] == []
+
+
+def test_importing_what_is_known_and_what_is_asked_loads_no_torch():
+    program = "import sys, starqe.kg, starqe.queries; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (result.stdout, result.stderr) == ("False\n", "")
+
+
+def test_the_smallest_names_for_everything_are_not_used():
+    assert [name_of(path) for path in MODULES if path.stem in ("utils", "util", "common", "helpers", "helper", "base", "misc")] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def constants_classes_functions(name: str) -> tuple[int, str]:
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+
+@pytest.mark.parametrize("room", PRESENT)
+def test_a_room_offers_what_it_lists(room):
+    tree = ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))
+    gathered = [alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assigned = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)]
+    gathered += [target.id for target in assigned if not target.id.startswith("_")]
+    module = importlib.import_module(f"starqe.{room}")
+    listed = getattr(module, "__all__", [])
+    assert sorted(listed) == sorted(gathered)
+    assert listed == sorted(listed, key=constants_classes_functions)
+    assert [name for name in listed if not hasattr(module, name)] == []
+    assert ast.get_docstring(tree)
+
+
+def test_the_graph_room_offers_these_names_and_no_others():
+    """A name that is added or taken away is seen here, and belongs in the changelog."""
+    from starqe import kg
+
+    assert kg.__all__ == [
+        "FORMS",
+        "SPLITS",
+        "Draft",
+        "Graph",
+        "Known",
+        "Names",
+        "Report",
+        "SplitFindings",
+        "Statement",
+        "Vocabulary",
+        "check_split",
+        "embedded_graph",
+        "export_graph",
+        "graph_of",
+        "graph_stats",
+        "import_graph",
+        "load_graph",
+        "save_graph",
+        "transductive_split",
+        "with_split",
+    ]
+
+
+def command_tree() -> Any:
+    from starqe.cli.main import app
+
+    return typer.main.get_command(app)
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Gives the path of every command that is no group."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, name))
+    if not hasattr(command, "commands"):
+        yield path
+
+
+def shell_lines(document: Path) -> Iterator[str]:
+    """Gives the commands of the console blocks of a document: the lines after ``$``, with those that go on a quote or a backslash."""
+    if not document.exists():
+        return
+    for block in re.findall(r"^```console\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        command: str | None = None
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                command = line[2:]
+            elif command is not None:
+                command += "\n" + line
+            if command is not None and not goes_on(command):
+                yield command.replace("\\\n", " ")
+                command = None
+
+
+def goes_on(command: str) -> bool:
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return command.endswith("\\")
+
+
+LINES = [(document.name, line) for document in DOCUMENTS for line in shell_lines(document)]
+
+
+def problem_of(line: str) -> str | None:
+    """Says what a person would be told who typed this line, or None if the command line understands it."""
+    words = shlex.split(line, comments=True)
+    words = words[: next((place for place, word in enumerate(words) if word in ("|", ">", "&&", "&", ";")), len(words))]
+    if not words or words[0] != "starqe":
+        script = ROOT / words[0] if words and words[0].startswith("./") else None
+        return f"there is no {words[0]}" if script and not script.is_file() else None
+    command, words = command_tree(), words[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    if {"--help", "-h"} & set(words):
+        return None
+    if words and hasattr(command, "commands") and not words[0].startswith("-"):
+        return f"there is no command {words[0]}"
+    try:
+        command.make_context("starqe", list(words))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def test_the_check_of_documentation_notices_what_does_not_exist(tmp_path):
+    document = tmp_path / "page.md"
+    document.write_text(
+        "```console\n$ starqe data stats graph --json | head\noutput\n$ starqe data stats --jsn graph\n$ ./scripts/nothing\n"
+        "$ starqe data exprot\n$ starqe data import a \\\n    b --seed x\n$ starqe --version\n```\n"
+    )
+    problems = [problem_of(line) for line in shell_lines(document)]
+    assert len(problems) == 6
+    assert [bool(problem) for problem in problems] == [False, True, True, True, True, False]
+
+
+@pytest.mark.parametrize(("document", "line"), LINES, ids=[f"{document}: {line[:60]}" for document, line in LINES])
+def test_documented_commands_and_options_exist(document, line):
+    assert problem_of(line) is None, document
+
+
+@pytest.mark.parametrize("path", sorted(commands(command_tree())), ids=" ".join)
+def test_every_command_is_documented(path):
+    text = "\n".join(document.read_text(encoding="utf-8") for document in DOCUMENTS if document.exists())
+    assert re.search(rf"\bstarqe {' '.join(path)}\b", text), f"neither README.md nor docs/*.md mentions 'starqe {' '.join(path)}'"
