@@ -163,6 +163,10 @@ def test_an_existing_graph_is_kept_unless_told_otherwise(run, source, stored):
     assert load_graph(stored).fingerprint == graph_of([Statement("x", "r", "y")]).fingerprint
 
 
+def test_an_existing_graph_is_noticed_before_hours_of_reading(run, stored, tmp_path):
+    assert "exists already" in run("import", tmp_path / "not even there", stored)[2]
+
+
 def test_a_folder_of_something_else_is_never_replaced(run, source, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.doc").touch()

@@ -9,7 +9,7 @@ WD50K = Path(__file__).parents[2].parent / "shared" / "data" / "wd50k"
 
 def test_every_count_of_a_small_graph():
     draft = Draft()
-    draft.add([["a", "r", "b", "q", "v", "q", "a"], ["a", "r", "b", "p", "w", "q", "v", "q", "w"], ["b", "q", "a"]], "train")
+    draft.add([["a", "r", "b", "q", "v", "q", "a"], ["a", "r", "b", "p", "w", "q", "v", "q", "w"], ["b", "q", "c"]], "train")
     draft.add([["b", "r", "a"]], "test")
     draft.label("a", "A", "en")
     draft.label("a", "Das A", "de")
@@ -24,7 +24,7 @@ def test_every_count_of_a_small_graph():
         "with_qualifiers": 2,
         "qualifier_pairs": 5,
         "most_pairs_on_a_statement": 3,
-        "entities": 4,
+        "entities": 5,
         "relations": 3,
         "entities_only_in_qualifiers": 2,  # v w
         "relations_only_in_qualifiers": 1,  # p

@@ -7,7 +7,10 @@ from starqe.errors import InputError
 from starqe.kg import Vocabulary
 from tests.kg.strategies import identifiers
 
-CITIES = Vocabulary(["Q1", "Q2", "Q3", "Q4"], {"de": {0: "Wien", 1: "Rom"}, "en": {0: "Vienna"}, "": {1: "Roma"}, "fi": {2: "Oulu"}})
+CITIES = Vocabulary(
+    ["Q1", "Q2", "Q3", "Q4", "Q5"],
+    {"de": {0: "Wien", 1: "Rom"}, "en": {0: "Vienna", 4: "Cologne"}, "": {1: "Roma", 4: "Köln"}, "fi": {2: "Oulu"}},
+)
 
 
 @given(st.lists(identifiers(), unique=True))
@@ -36,6 +39,8 @@ def test_an_unknown_identifier_is_refused_by_name():
         (0, "de", "Wien"),
         (0, "en", "Vienna"),
         (0, "fr", "Vienna"),  # nothing without a language: English
+        (4, "fr", "Köln"),  # one without a language comes before English
+        (4, "en", "Cologne"),
         (1, "de", "Rom"),
         (1, "en", "Roma"),  # not in English: the one without a language
         (2, "en", "Oulu"),  # in no language that was asked for: any

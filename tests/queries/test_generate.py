@@ -195,6 +195,17 @@ def test_shapes_of_a_user_come_from_a_toml_file(tmp_path):
     assert answers["back"] == {("x y", "r q v", "t q v"): "a", ("x z", "r q v", "t q v"): "a", ("y z", "t q v", "t q v"): "a"}
 
 
+def test_where_edges_share_an_anchor_two_anchors_may_still_be_one_entity(tmp_path):
+    graph = graph_of(train=[fact(text, QV) for text in ("b r x", "b s x", "b t x", "a r x")])
+    generate(graph, tmp_path, [Shape.parse("fork", "A>? A>? B>?")], splits=["train"], threads=1)
+    assert asked(tmp_path, graph, "train", "fork") == {
+        ("b b", "r q v", "s q v", "t q v"): "x",  # and not again with s or t as the edge of the second b
+        ("b a", "r q v", "s q v", "r q v"): "x",
+        ("b a", "r q v", "t q v", "r q v"): "x",
+        ("b a", "s q v", "t q v", "r q v"): "x",
+    }
+
+
 RICH = graph_of(train=[fact("a r x", ("p", "u"), QV, QW), fact("a r x"), fact("b s x", QV)])
 
 

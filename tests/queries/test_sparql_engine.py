@@ -145,6 +145,11 @@ def test_nodes_may_have_any_name(tmp_path):
     assert_same_tables(graph, tmp_path, [Shape.parse("odd", "Relation0>answer answer>? Key>? Value>answer")], splits=["train"])
 
 
+def test_edges_that_share_an_anchor(tmp_path):
+    graph = graph_of(train=[Statement(head, relation, "x", (QV,)) for head, relation in ("br", "bs", "bt", "ar")])
+    assert_same_tables(graph, tmp_path, [Shape.parse("fork", "A>? A>? B>?"), Shape.parse("both", "A>? B>? ?>A")], splits=["train"])
+
+
 def test_hubs_that_sparql_cannot_name_are_left_out_too(tmp_path):
     graph = graph_of(
         train=[Statement(head, "r", tail, (QV,)) for head in "abc" for tail in ("_:hub", "x")] + [Statement("d", "r", "x", (QV,))]

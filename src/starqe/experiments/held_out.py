@@ -1,5 +1,7 @@
 """Held-out facts as one-hop queries, and the simplest thing that could predict them."""
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 
@@ -27,10 +29,10 @@ def held_out_table(graph: Graph, count: int, seed: int) -> QueryTable:
 
 
 class FrequencyScorer:
-    """Scores an entity by how often it is a tail of the query's last relation in train, whatever else the query says."""
+    """Scores an entity by how often it is a tail of the query's last relation in the known splits, whatever else the query says."""
 
-    def __init__(self, graph: Graph) -> None:
-        rows = graph.known(["train"]).rows
+    def __init__(self, graph: Graph, known: Collection[str] = ("train",)) -> None:
+        rows = graph.known(known).rows
         self._counts = np.zeros((len(graph.relations), len(graph.entities)), np.float32)
         np.add.at(self._counts, (graph.relation[rows], graph.tail[rows]), 1)
 

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from starqe.experiments import FrequencyScorer, held_out_table
+from starqe.kg import Statement, embedded_graph, graph_of
+from starqe.learn import Run, Trainer, preset
+from starqe.learn.examples import one_hop_tables
+from starqe.measure.evaluate import Measure, evaluate
+from starqe.queries import QueryTable, generate, load_queries
+
+COUNT = 20
+
+
+def test_frequency_counts_tails_of_the_relation_in_train_only() -> None:
+    graph = graph_of(train=[Statement("a", "r", "x"), Statement("b", "r", "x"), Statement("a", "s", "y")], test=[Statement("b", "r", "y")])
+    table = held_out_table(graph, 1, seed=0)
+    scores = FrequencyScorer(graph).scores(table, np.arange(1), torch.empty(1, len(graph.entities)))
+    assert dict(zip(graph.entities, scores[0].tolist(), strict=True)) == {"a": 0, "b": 0, "x": 2, "y": 0}
+
+
+def test_a_held_out_fact_is_asked_with_all_its_qualifiers() -> None:
+    graph = graph_of(train=[Statement("a", "r", "x", (("q", "v"), ("q", "w")))], test=[Statement("x", "r", "a", (("q", "v"), ("q", "w")))])
+    table = held_out_table(graph, 5, seed=0)
+    assert len(table) == 1
+    assert table.pairs_of(0, 0) == [(graph.relations.id("q"), graph.entities.id("v")), (graph.relations.id("q"), graph.entities.id("w"))]
+    assert table.answers_of(0).tolist() == [graph.entities.id("a")]
+
+
+@pytest.mark.full
+def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequency(tmp_path: Path) -> None:
+    graph = embedded_graph()
+    generate(graph, tmp_path / "queries", splits=("train", "valid"))
+    queries, validation = load_queries(tmp_path / "queries", "train"), load_queries(tmp_path / "queries", "valid", limit=200)
+    ours, frequency = [], []
+    for seed in range(5):
+        table = held_out_table(graph, COUNT, seed)
+        run = Run.create(tmp_path / str(seed), preset("demo").with_settings([f"seed={seed}"]), graph)
+        trainer = Trainer(run, queries, validation)
+        assert not _held_out_edges(trainer.examples.tables, table)
+        trainer.train()
+        for scorer, found in ((run.scorer(), ours), (FrequencyScorer(graph), frequency)):
+            rows = evaluate(scorer, {"1p": table}, len(graph.entities), Measure(protocol="strict", replicates=0), graph=graph)
+            found += [row["ours"] for row in rows if (row["metric"], row["shape"], row["average"]) == ("MRR", "1p", "macro")]
+    print(f"MRR of {COUNT} held-out facts, seeds 0 to 4: starqe {np.round(ours, 1)}, frequency {np.round(frequency, 1)}")
+    assert np.mean(ours) > np.mean(frequency) + 5
+
+
+def _held_out_edges(tables: list[QueryTable], held_out: QueryTable) -> set[tuple[int, int, int]]:
+    """Gives the held-out facts that a one-hop training query has as a whole: anchor, relation and answer."""
+    facts = {(int(held_out.anchors[i, 0]), int(held_out.relations[i, 0]), int(held_out.answers[i])) for i in range(len(held_out))}
+    used = set()
+    for table in tables:
+        if len(table.shape.edges) == 1:
+            inverse = table.shape.edges[0][0] == "?"
+            for row in range(len(table)):
+                for answer in table.answers_of(row).tolist():
+                    anchor, relation = int(table.anchors[row, 0]), int(table.relations[row, 0])
+                    used.add((answer, relation, anchor) if inverse else (anchor, relation, answer))
+    return facts & used
+
+
+def test_the_one_hop_queries_hold_no_held_out_fact_and_every_training_fact() -> None:
+    graph = embedded_graph()
+    held_out = held_out_table(graph, 240, seed=0)
+    assert not _held_out_edges(one_hop_tables(graph, qualified=True, seed=0), held_out)

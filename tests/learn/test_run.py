@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from starqe.errors import MismatchError, StorageError
+from starqe.kg import Statement, graph_of, with_split
+from starqe.learn import Run
+from starqe.queries import reify
+
+
+def test_a_saved_model_gives_the_same_scores(trainer, queries, graph, tmp_path: Path) -> None:
+    made = trainer("train.epochs=1", "train.average=0.9")
+    made.train()
+    first = made._run.scorer()
+    second = Run.open(tmp_path / "run").scorer()
+    for table in queries.values():
+        rows = np.arange(min(5, len(table)))
+        buffers = torch.empty(2, len(rows), len(graph.entities))
+        assert torch.equal(first.scores(table, rows, buffers[0]), second.scores(table, rows, buffers[1]))
+
+
+@pytest.mark.parametrize("variant", ["triple-only", "reified"])
+def test_scores_of_a_variant_come_in_the_order_of_the_rows(trainer, queries, graph, variant: str) -> None:
+    scorer = trainer("train.epochs=1", f"train.variant={variant}")
+    scorer.train()
+    scorer = scorer._run.scorer()
+    table = queries["2i"]
+    rows = np.array([4, 0, 2])
+    together = scorer.vectors(table, rows)
+    for place, row in enumerate(rows):
+        torch.testing.assert_close(together[place], scorer.vectors(table, np.array([row]))[0])
+
+
+def test_another_graph_of_the_same_vocabulary_can_take_its_place(trainer, graph, tmp_path: Path) -> None:
+    trainer().train()
+    other = with_split(graph, np.zeros(len(graph)))
+    assert other.fingerprint != graph.fingerprint
+    assert Run.open(tmp_path / "run", other).graph is other
+
+
+def test_a_graph_of_another_vocabulary_is_refused_with_both_fingerprints(trainer, graph, tmp_path: Path) -> None:
+    trainer()
+    other = graph_of(train=[Statement("a", "r", "b")])
+    with pytest.raises(MismatchError, match=f"{graph.vocabulary_fingerprint[:12]}.*{other.vocabulary_fingerprint[:12]}"):
+        Run.open(tmp_path / "run", other)
+
+
+def test_a_run_is_not_overwritten(trainer) -> None:
+    trainer()
+    with pytest.raises(StorageError, match=r"exists already\. Give --resume"):
+        trainer()
+
+
+def test_a_folder_that_is_no_run_and_a_run_without_weights_are_named(trainer, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="not a run folder"):
+        Run.open(tmp_path)
+    trainer()
+    with pytest.raises(StorageError, match=r"has no weights.safetensors yet"):
+        Run.open(tmp_path / "run").encoder()
+
+
+def test_damaged_weights_are_an_error_and_no_pickle_is_read(trainer, tmp_path: Path) -> None:
+    trainer().train()
+    (tmp_path / "run" / "weights.safetensors").write_bytes(b"\x80\x04\x95 this would be a pickle")
+    with pytest.raises(StorageError, match="damaged"):
+        Run.open(tmp_path / "run").encoder()
+
+
+def test_a_reified_model_has_rows_for_relation_nodes(trainer, graph, queries) -> None:
+    made = trainer("train.variant=reified")
+    assert made.encoder.space.input_rows == len(graph.entities) + len(graph.relations) + 3
+    assert made.encoder.entity_matrix().shape == (len(graph.entities), 16)
+    assert reify(queries["1p"], len(graph.entities), len(graph.relations))[0].table.shape.diameter == 2
