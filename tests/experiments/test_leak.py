@@ -37,7 +37,7 @@ def graphs() -> tuple[Graph, Graph]:
 
 
 @pytest.fixture(scope="module")
-def test_queries(graphs: tuple[Graph, Graph], tmp_path_factory: pytest.TempPathFactory) -> dict[str, QueryTable]:
+def asked(graphs: tuple[Graph, Graph], tmp_path_factory: pytest.TempPathFactory) -> dict[str, QueryTable]:
     folder = tmp_path_factory.mktemp("test") / "queries"
     generate(graphs[0], folder, splits=["test"])
     return load_queries(folder, "test", limit=40)
@@ -62,16 +62,14 @@ SCORERS: dict[str, Callable[[Graph, Path], Scorer]] = {
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_facts_of_valid_and_test_change_no_score(
-    name: str, graphs: tuple[Graph, Graph], test_queries: dict[str, QueryTable], tmp_path: Path
+    name: str, graphs: tuple[Graph, Graph], asked: dict[str, QueryTable], tmp_path: Path
 ) -> None:
-    assert test_queries.keys() == SHAPES.keys()
-    own, other = (
-        scores(SCORERS[name](graph, tmp_path / str(number)), test_queries, len(graph.entities)) for number, graph in enumerate(graphs)
-    )
+    assert asked.keys() == SHAPES.keys()
+    own, other = (scores(SCORERS[name](graph, tmp_path / str(number)), asked, len(graph.entities)) for number, graph in enumerate(graphs))
     for shape in SHAPES:
         assert torch.equal(own[shape], other[shape]), shape
 
 
-def test_a_scorer_that_looks_at_test_is_caught(graphs: tuple[Graph, Graph], test_queries: dict[str, QueryTable]) -> None:
-    own, other = (scores(FrequencyScorer(graph, ("train", "test")), test_queries, len(graph.entities)) for graph in graphs)
+def test_a_scorer_that_looks_at_test_is_caught(graphs: tuple[Graph, Graph], asked: dict[str, QueryTable]) -> None:
+    own, other = (scores(FrequencyScorer(graph, ("train", "test")), asked, len(graph.entities)) for graph in graphs)
     assert any(not torch.equal(own[shape], other[shape]) for shape in SHAPES)

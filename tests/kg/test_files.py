@@ -167,4 +167,4 @@ def test_a_bomb_of_many_lines_is_refused_in_bounded_memory(tmp_path, line):
     path.write_bytes(bomb(".zst", line, 1_000_000_000))
     growth, error = growth_and_error(path)
     assert "this one goes on beyond 64 MiB" in error
-    assert growth < 400
+    assert growth < 600  # of 1 GB; about 370 is met: 8 million lines at once, or 11 million statements before the bound

@@ -3,7 +3,7 @@
 import pytest
 
 from starqe.measure.metrics import METRICS
-from starqe.measure.paper import PAPER, beside_paper, published
+from starqe.measure.paper import PAPER, WD50K, beside_paper, published
 from starqe.queries.shape import SHAPES
 
 
@@ -60,7 +60,7 @@ def test_hits_grow_with_k(table: str):
     ("changes", "paper"),
     [
         ({}, 30.98),
-        ({"average": "micro"}, None),
+        ({"average": "micro"}, 30.98),
         ({"protocol": "strict"}, None),
         ({"row": "Oracle (test)"}, None),
         ({"row": "Oracle (test)", "average": "micro"}, 79.16),
@@ -70,4 +70,13 @@ def test_hits_grow_with_k(table: str):
 )
 def test_only_comparable_numbers_stand_side_by_side(changes: dict[str, str], paper: float | None):
     row = {"row": "StarQE", "shape": "1p", "metric": "MRR", "average": "macro", "protocol": "paper", "ours": 1.0, "paper": None} | changes
-    assert beside_paper([row], "results") == [row | {"paper": paper}]
+    assert beside_paper([row], "results", WD50K) == [row | {"paper": paper}]
+
+
+def test_nothing_of_another_graph_is_compared_and_no_average_over_other_shapes():
+    row = {"row": "StarQE", "shape": "1p", "metric": "MRR", "average": "macro", "protocol": "paper", "ours": 1.0, "paper": None}
+    assert beside_paper([row], "results", "another")[0]["paper"] is None
+    average = row | {"shape": "average"}
+    assert beside_paper([row, average], "results", WD50K)[1]["paper"] is None
+    whole = [row | {"shape": shape} for shape in SHAPES]
+    assert beside_paper([*whole, average], "results", WD50K)[-1]["paper"] == pytest.approx(57.387, abs=0.001)

@@ -2,11 +2,17 @@
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from starqe.cli.show import Json, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from starqe.learn import Run
+    from starqe.queries import QueryTable
+
+PROTOCOLS = ("paper", "strict")
 
 
 def evaluate(
@@ -25,10 +31,7 @@ def evaluate(
     import torch
 
     from starqe.learn import Run
-    from starqe.measure.evaluate import Measure
-    from starqe.measure.evaluate import evaluate as measure
     from starqe.measure.paper import beside_paper
-    from starqe.measure.sink import rank_sink
     from starqe.queries import check_tables, load_queries
 
     if threads:
@@ -39,38 +42,44 @@ def evaluate(
         limit = min(limit or opened.recipe.train.pool_per_shape, opened.recipe.train.pool_per_shape)
     tables = load_queries(queries, split, shapes.split(",") if shapes else None, limit)
     check_tables(opened.graph, tables.values())
-    scorer, rows = opened.scorer(), []
-    for name in ("paper", "strict") if protocol == "both" else (protocol,):
-        sink = rank_sink(per_query.with_stem(f"{per_query.stem}-{name}") if protocol == "both" else per_query) if per_query else None
-        with (
-            progress(f"evaluating ({name})", sum(map(len, tables.values())), "queries") as advance,
-            sink or contextlib.nullcontext() as opened_sink,
-        ):
-            done: dict[str, int] = {}
-
-            def note(shape: str, count: int, _total: int, done: dict[str, int] = done) -> None:
-                advance(count - done.get(shape, 0))
-                done[shape] = count
-
-            settings = Measure(protocol=name)
-            seed = opened.recipe.seed
-            rows += measure(
-                scorer,
-                tables,
-                len(opened.graph.entities),
-                settings,
-                row="StarQE",
-                seed=seed,
-                graph=opened.graph,
-                sink=opened_sink,
-                progress=note,
-            )
-    rows = beside_paper(rows, "faithfulness" if split == "train" else "results")
+    rows = []
+    for name in PROTOCOLS if protocol == "both" else (protocol,):
+        to = per_query.with_stem(f"{per_query.stem}-{name}") if per_query and protocol == "both" else per_query
+        rows += _evaluate(opened, tables, name, _row_name(opened, split), to)
+    rows = beside_paper(rows, "faithfulness" if split == "train" else "results", opened.graph.fingerprint)
     rows = [row for row in rows if average in ("both", row["average"])]
     if as_json:
         print_json(rows)
-        return
-    print_rows(rows)
+    else:
+        print_rows(rows)
+
+
+def _evaluate(run: "Run", tables: dict[str, "QueryTable"], protocol: str, row: str, per_query: Path | None) -> list[dict[str, Any]]:
+    """Evaluates by one protocol, with a progress bar."""
+    from starqe.measure.evaluate import Measure, evaluate
+    from starqe.measure.sink import rank_sink
+
+    done: dict[str, int] = {}
+    total = sum(map(len, tables.values()))
+    sink = rank_sink(per_query) if per_query else contextlib.nullcontext()
+    with progress(f"evaluating ({protocol})", total, "queries") as advance, sink as opened:
+
+        def note(shape: str, count: int, _total: int) -> None:
+            advance(count - done.get(shape, 0))
+            done[shape] = count
+
+        settings = Measure.parse({"protocol": protocol})
+        scorer, graph, seed = run.scorer(), run.graph, run.recipe.seed
+        return evaluate(scorer, tables, len(graph.entities), settings, row=row, seed=seed, graph=graph, sink=opened, progress=note)
+
+
+def _row_name(run: "Run", split: str) -> str:
+    """Names the row of the paper that a model is to be compared with."""
+    if split == "train":
+        return "StarQE-like"
+    if run.recipe.train.variant != "qualified":
+        return {"triple-only": "Triple-Only", "reified": "Reification"}[run.recipe.train.variant]
+    return "StarQE" if run.recipe.model.layers else "Zero Layers"
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:

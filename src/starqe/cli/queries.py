@@ -1,5 +1,6 @@
 """``starqe queries``: query sets, made, counted and shown."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -70,7 +71,7 @@ def sample(
     from starqe.kg import load_graph
     from starqe.queries import QuerySettings, sample_queries
 
-    settings = QuerySettings.parse({"qualifiers": qualifiers, "seed": seed, "limit": count})
+    settings = QuerySettings.parse({"qualifiers": qualifiers, "seed": seed, "limit": count, "hub_threshold": None})
     counts: dict[str, int] = {}
     chosen = _shapes(shapes, shape_file)
     with progress("drawing", len(chosen), "tables") as advance:
@@ -138,7 +139,7 @@ def show(
     query = Query.from_row(table, row, loaded)
     answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers_of(row)]
     if as_json:
-        print_json({"query": query.to_json(), "answers": [identifier for identifier, _ in answers]})
+        print_json({"query": json.loads(query.to_json()), "answers": [identifier for identifier, _ in answers]})
         return
 
     def label(identifier: str) -> str:
@@ -154,7 +155,11 @@ def show(
     for name in [form] if form else ["logic", "picture", "sparql"]:
         print(forms[name]() + "\n")
     if form is None:
-        print(f"{len(answers)} answers listed: " + ", ".join(text for _, text in answers[:20]) + (" …" if len(answers) > 20 else ""))
+        print(
+            f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}: "
+            + ", ".join(text for _, text in answers[:20])
+            + (" …" if len(answers) > 20 else "")
+        )
 
 
 def _shapes(names: str | None, file: Path | None):  # type: ignore[no-untyped-def]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starqe.errors import InputError
-from starqe.kg import SPLITS, embedded_graph, load_graph
+from starqe.kg import SPLITS, Graph, embedded_graph, load_graph
 from starqe.measure.oracle import SOURCES, oracle
 from starqe.measure.paper import beside_paper
 from starqe.measure.rows import Row
-from starqe.queries import SHAPES, generate, load_queries
+from starqe.queries import SHAPES, check_tables, generate, load_queries
 
 
 def oracle_table(graph_folder: Path | None, query_folder: Path | None, sources: Sequence[str]) -> list[Row]:
@@ -25,18 +25,19 @@ def oracle_table(graph_folder: Path | None, query_folder: Path | None, sources: 
     if (graph_folder is None) != (query_folder is None):
         raise InputError("give --graph and --queries together, or neither for the embedded graph")
     if graph_folder is not None and query_folder is not None:
-        return _rows(len(load_graph(graph_folder).entities), query_folder, sources)
+        return _rows(load_graph(graph_folder), query_folder, sources)
     graph = embedded_graph()
     with tempfile.TemporaryDirectory() as folder:
         generate(graph, Path(folder) / "queries")
-        return _rows(len(graph.entities), Path(folder) / "queries", sources)
+        return _rows(graph, Path(folder) / "queries", sources)
 
 
-def _rows(entities: int, folder: Path, sources: Sequence[str]) -> list[Row]:
+def _rows(graph: Graph, folder: Path, sources: Sequence[str]) -> list[Row]:
     rows: list[Row] = []
     for shape in SHAPES:
         tables = {split: load_queries(folder, split, [shape]) for split in SPLITS}
+        check_tables(graph, tables["test"].values())
         for source in sources:
-            found = oracle(tables, entities, source, replicates=0)
+            found = oracle(tables, len(graph.entities), source, replicates=0)
             rows += [row for row in found if row["shape"] == shape]
-    return beside_paper(rows, "results")
+    return beside_paper(rows, "results", graph.fingerprint)

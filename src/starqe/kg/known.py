@@ -96,6 +96,17 @@ class Known:
         there = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
         return np.asarray(there & (codes[place] == wanted))
 
+    def draw(self, side: Side, nodes: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draws, for every node that has one, a statement that has the node on this side.
+
+        Returns:
+            Positions in ``nodes`` and statement rows, of the same length: one pair for each node that has a statement.
+        """
+        keys, rows = self._head_index if side == "head" else self._tail_index
+        first, last = np.searchsorted(keys, nodes), np.searchsorted(keys, nodes, "right")
+        found = np.flatnonzero(last > first)
+        return found, rows[random.integers(first[found], last[found])]
+
     def degree(self, side: Side) -> np.ndarray:
         """Counts, for every entity, the known statements that have it on this side."""
         return np.bincount(getattr(self.graph, side)[self.rows], minlength=len(self.graph.entities))  # (V,)

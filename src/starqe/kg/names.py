@@ -122,6 +122,3 @@ def is_blank_label(text: str) -> bool:
 
 
 DEFAULT_NAMES = Names()
-
-
-DEFAULT_NAMES = Names()

@@ -61,8 +61,9 @@ def _decode(block: bytes, path: Path, first_line: int) -> str:
 
 def _lines(block: bytes) -> pa.StringArray:
     """Cuts a block behind its line ends; no line becomes a Python string, which keeps a million of them cheap."""
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
-    offsets = np.concatenate([[0], ends, [] if block.endswith(b"\n") else [len(block)]]).astype(np.int32)
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.int32) + 1
+    rest = np.array([] if block.endswith(b"\n") else [len(block)], np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends, rest])
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(block))
 
 

@@ -107,6 +107,7 @@ class Trainer:
         if self.average is not None:
             self.average = {name: tensor.to(self.device) for name, tensor in _below(tensors, "average").items()}
         self.noise.set_state(tensors["noise"])
+        self._last_report = self.counters.queries, self.counters.seconds
         named = {name: parameter for name, parameter in self.encoder.named_parameters() if f"adam/{name}/step" in tensors}
         self.optimizer.state.update({parameter: _below(tensors, f"adam/{name}") for name, parameter in named.items()})
         return True
@@ -144,8 +145,8 @@ class Trainer:
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
             vectors = self.encoder(batch, self.noise)  # (B, D)
         loss_per_query = self.loss(vectors.float(), self.encoder.entity_matrix(), batch.answer_offsets, batch.answers)
-        self._last_loss = float(loss_per_query.detach())
-        if not math.isfinite(self._last_loss):
+        loss = float(loss_per_query.detach())
+        if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss is not a number at step {self.counters.step} (learning rate {rate:.2g}). The last checkpoint is intact; "
                 "try a lower train.learning_rate or train.clip=1"
@@ -158,6 +159,7 @@ class Trainer:
         self.counters.step += 1
         self.counters.step_in_epoch += 1
         self.counters.queries += len(batch)
+        self._loss += loss * len(batch)
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -186,20 +188,24 @@ class Trainer:
 
     _validation_seconds = 0.0
     """How long a validation took: the last one has to fit into the limit."""
-    _last_loss = math.nan
+    _loss = 0.0
+    """The loss of all queries since the last report."""
+    _loss_per_query = math.nan
     _last_report = (0, 0.0)
 
     def _report(self, **more: Any) -> None:
         self._reported = time.perf_counter()
         queries, seconds = self.counters.queries - self._last_report[0], self.counters.seconds - self._last_report[1]
         self._last_report = self.counters.queries, self.counters.seconds
+        self._loss_per_query = self._loss / queries if queries else self._loss_per_query
+        self._loss = 0.0
         line = {
             "epoch": self.counters.epoch,
             "step": self.counters.step,
             "queries": self.counters.queries,
             "seconds": round(self.counters.seconds, 2),
             "progress": round(self.progress, 4),
-            "loss_per_query": self._last_loss,
+            "loss_per_query": self._loss_per_query,
             "learning_rate": learning_rate(self._config, self.progress),
             "queries_per_second": round(queries / seconds, 1) if seconds else None,
             **more,

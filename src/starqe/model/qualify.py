@@ -4,6 +4,7 @@ E edges · Q pairs · D width · H heads. The pairs are digested once, and the d
 What an edge without pairs gives is said by each entry; it always depends on r.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -14,7 +15,7 @@ from starqe.model.segment import segment_softmax, segment_sum
 from starqe.model.weights import weight, xavier
 
 
-class Qualify(nn.Module):
+class Qualify(nn.Module, ABC):
     """One choice of φ_r: `digest` sees the pairs alone, `forward` joins the digest with the relations."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -22,13 +23,13 @@ class Qualify(nn.Module):
         for values in self.parameters():
             xavier(values, generator)
 
+    @abstractmethod
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
         """Gives what the pairs contribute, whichever the direction. (Q, D) -> (E, D), or (Q, D) where pairs stay apart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:
         """Gives the qualified relation of every edge. (E, D)."""
-        raise NotImplementedError
 
 
 class SumQualify(Qualify):

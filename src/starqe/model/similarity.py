@@ -7,6 +7,7 @@ similarity tells how the gradient G of the scores becomes gradients of both side
     gradient of the vectors = `pull_vectors`(A, row sums of H)        of the entities = `pull_entities`(C, column sums of H)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -16,7 +17,7 @@ SMALLEST_NORM = 1e-12
 SMALLEST_DISTANCE = 1e-4
 
 
-class Similarity:
+class Similarity(ABC):
     """One similarity; without state."""
 
     sums = False
@@ -24,9 +25,9 @@ class Similarity:
     keeps_scores = False
     """Whether `slope` needs the scores."""
 
+    @abstractmethod
     def terms(self, entities: Tensor) -> Tensor | None:
         """Gives what the scores need of each entity beside the products. (V,)."""
-        raise NotImplementedError
 
     def operand(self, vectors: Tensor) -> Tensor:
         """Gives the left side of the products. (B, D)."""
@@ -45,8 +46,9 @@ class Similarity:
             out = vectors.new_empty(len(vectors), len(entities)) if out is None else out
             return self._fill(vectors, entities, out, self.terms(entities) if terms is None else terms)
 
+    @abstractmethod
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
-        raise NotImplementedError
+        """Fills ``out`` with the scores. (B, V)."""
 
     def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
         """Turns G into H, in place. (B, V)."""
@@ -56,8 +58,8 @@ class Similarity:
         """Turns A into the gradient of the vectors. (B, D)."""
         return product
 
-    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:
-        """Turns C into the gradient of the entities, in place. (V, D)."""
+    def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: B027
+        """Turns C into the gradient of the entities, in place; C itself where nothing is said. (V, D)."""
 
 
 def _length(rows: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 M messages of one direction · T receivers · D width · H heads.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -14,7 +15,7 @@ from starqe.model.steps import Direction
 from starqe.model.weights import weight, xavier
 
 
-class Weigh(nn.Module):
+class Weigh(nn.Module, ABC):
     """One way to weight messages."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -22,9 +23,9 @@ class Weigh(nn.Module):
         for values in self.parameters():
             xavier(values, generator)
 
+    @abstractmethod
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
         """Gives the weighted messages. (M, D) -> (M, D)."""
-        raise NotImplementedError
 
 
 class SymmetricWeigh(Weigh):

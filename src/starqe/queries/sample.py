@@ -8,13 +8,15 @@ with many statements is met more often.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Known
+from starqe.kg.known import Side
 from starqe.queries.exact import answer_rows
-from starqe.queries.query_set import claim, table_path
+from starqe.queries.query_set import claim, finished, table_path
 from starqe.queries.settings import QuerySettings
 from starqe.queries.shape import Shape
 from starqe.queries.table import QueryTable, ragged_take, save_table, stack
@@ -54,11 +56,7 @@ def sample(
             f"queries are drawn by walking trees, and shape '{shape.name}' ('{shape.text}') has a circle. Generate them instead"
         )
     known, walk = graph.known(CONTEXT[split]), _Walk(graph, shape, split, counts, seed)
-    header = {
-        "split": split,
-        "fingerprint": graph.fingerprint,
-        "settings": {"sampled": True, "qualifiers": [list(c) for c in counts], "seed": seed},
-    }
+    header = {"split": split, "fingerprint": graph.fingerprint, "sampled": True}
     tables: list[QueryTable] = []
     seen: set[bytes] = set()
     for number in range(ROUNDS):
@@ -101,11 +99,18 @@ def sample_queries(
     claim(destination, graph, settings)
     for shape in shapes:
         named = turned(shape, [turn] * len(shape.edges))
-        table = sample(graph, named, settings.limit, split, settings.counts_for(named), settings.seed)
         path = table_path(destination, split, named.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_table(table, path)
-        progress(named.name, len(table))
+        header = _header(graph, split, settings)
+        if (count := finished(path, named, header)) is None:
+            table = sample(graph, named, settings.limit, split, settings.counts_for(named), settings.seed)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_table(replace(table, header=header), path)
+            count = len(table)
+        progress(named.name, count)
+
+
+def _header(graph: Graph, split: str, settings: QuerySettings) -> dict[str, Any]:
+    return {"split": split, "fingerprint": graph.fingerprint, "settings": settings.model_dump(mode="json"), "sampled": True}
 
 
 class _Walk:
@@ -142,8 +147,9 @@ class _Walk:
             edge = next(edge for edge in left if set(shape.edges[edge]) & bound.keys())
             left.remove(edge)
             head, tail = shape.edges[edge]
-            near, far, side = (head, tail, "head") if head in bound else (tail, head, "tail")
-            found, chosen = _one_each(self._context[edge], side, bound[near], random)
+            side: Side = "head" if head in bound else "tail"
+            near, far = (head, tail) if side == "head" else (tail, head)
+            found, chosen = self._context[edge].draw(side, bound[near], random)
             rows = rows[found]
             rows[:, edge] = chosen
             bound = {node: values[found] for node, values in bound.items()}
@@ -188,15 +194,6 @@ class _Walk:
 
 def _having(graph: Graph, known: Known, pairs: np.ndarray, fewest: int) -> Known:
     return known if fewest == 0 else Known(graph, known.rows[pairs[known.rows] >= fewest])
-
-
-def _one_each(known: Known, side: str, nodes: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draws one statement with each node on this side; gives the positions of the nodes that have one, and the statements."""
-    order = np.argsort(getattr(known.graph, side)[known.rows], kind="stable")
-    keys = getattr(known.graph, side)[known.rows][order]
-    first, last = np.searchsorted(keys, nodes), np.searchsorted(keys, nodes, "right")
-    found = np.flatnonzero(last > first)
-    return found, known.rows[order[random.integers(first[found], last[found])]]
 
 
 def _key(table: QueryTable, row: int) -> bytes:
