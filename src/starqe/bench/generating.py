@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from starqe.bench.measured import machine, measured
-from starqe.kg import Graph
-from starqe.queries import SHAPES, generate, load_queries
+from starqe.kg import SPLITS, Graph
+from starqe.queries import SHAPES, Query, answer, generate, load_queries
 
 
 def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
@@ -25,6 +25,7 @@ def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
             for split in counts:
                 for shape in SHAPES:
                     read += len(load_queries(Path(folder) / "queries", split, [shape])[shape])
+        answered, exact = _answer_exactly(graph, Path(folder) / "queries", list(counts)[-1])
         return {
             "counts": counts,
             "queries": read,
@@ -33,5 +34,20 @@ def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
             "peak_mb": round(generating.peak_mb),
             "disk_mb": round(size / 1e6),
             "read_back_seconds": round(reading.seconds, 1),
+            "exact_queries": answered,
+            "exact_seconds": round(exact, 2),
             **machine(),
         }
+
+
+def _answer_exactly(graph: Graph, folder: Path, split: str, wanted: int = 1000) -> tuple[int, float]:
+    """Answers random queries of all shapes one by one, on all splits; gives how many, and the time after loading."""
+    known = graph.known(SPLITS)
+    per_shape = -(-wanted // len(SHAPES))
+    tables = load_queries(folder, split, limit=per_shape)
+    queries = [Query.from_row(table, row, graph) for table in tables.values() for row in range(len(table))][:wanted]
+    answer(known, queries[0])  # builds the indexes
+    with measured() as work:
+        for query in queries:
+            answer(known, query)
+    return len(queries), work.seconds

@@ -126,8 +126,8 @@ def show(
 ) -> None:
     """Show one query and its answers."""
     from starqe.errors import InputError
-    from starqe.kg import load_graph
-    from starqe.queries import Query, check_tables, load_queries
+    from starqe.kg import SPLITS, load_graph
+    from starqe.queries import Query, answer, check_tables, load_queries
 
     table = load_queries(queries, split, [shape], limit=row + 1)[shape]
     if not 0 <= row < len(table):
@@ -155,11 +155,13 @@ def show(
     for name in [form] if form else ["logic", "picture", "sparql"]:
         print(forms[name]() + "\n")
     if form is None:
-        print(
-            f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}: "
-            + ", ".join(text for _, text in answers[:20])
-            + (" …" if len(answers) > 20 else "")
-        )
+        known = [loaded.entities.label(entity) for entity in answer(loaded.known(SPLITS), query)]
+        print(_some(f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}", [text for _, text in answers]))
+        print(_some(f"{len(known)} known on all splits", known))
+
+
+def _some(what: str, names: list[str], most: int = 20) -> str:
+    return f"{what}: " + ", ".join(names[:most]) + (" …" if len(names) > most else "")
 
 
 def _shapes(names: str | None, file: Path | None):  # type: ignore[no-untyped-def]

@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from starqe.kg import Statement, embedded_graph, graph_of, save_graph
+
+
+@pytest.fixture(scope="module")
+def science(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("queries")
+    save_graph(embedded_graph(), folder / "graph")
+    return folder
+
+
+SHAPES = """
+[shapes]
+"4i" = "A>? B>? C>? D>?"
+"2p-2i" = "A>x x>y y>? B>?"
+triangle = "A>x x>? A>?"
+"""
+
+
+def test_shapes_of_ones_own_are_generated_shown_and_answered(starqe, science: Path, tmp_path: Path) -> None:
+    (tmp_path / "shapes.toml").write_text(SHAPES)
+    own = ("--shape-file", tmp_path / "shapes.toml", "--limit", 50, "--hub-threshold", 12)
+    code, out, error = starqe("queries", "generate", science / "graph", tmp_path / "own", *own, "--json")
+    assert code == 0, error
+    assert dict(json.loads(out)["counts"]["test"].items()) == {"4i": 50, "2p-2i": 50, "triangle": 50}
+    for shape in ("4i", "2p-2i", "triangle"):
+        code, out, error = starqe("queries", "show", tmp_path / "own", "--graph", science / "graph", "--shape", shape, "--row", 3)
+        assert code == 0, error
+        assert "?target" in out
+        assert "SELECT DISTINCT ?target WHERE {" in out
+        assert "listed answer" in out
+        assert "known on all splits: " in out
+
+
+def test_a_graph_without_qualifiers_works_with_none_asked_for(starqe, tmp_path: Path) -> None:
+    plain = [Statement("a", "r", "b"), Statement("b", "r", "c"), Statement("c", "s", "d"), Statement("e", "s", "d")]
+    save_graph(graph_of(train=plain), tmp_path / "graph")
+    code, out, error = starqe("queries", "generate", tmp_path / "graph", tmp_path / "q", "--qualifiers", 0, "--splits", "train", "--json")
+    assert code == 0, error
+    # By hand: 1p a-r, b-r, c-s, e-s; 2p a-r-r, b-r-s; 3p a-r-r-s; 2i c-s & e-s; 1p-2i b-r-s & e-s.
+    assert json.loads(out)["counts"]["train"] == {"1p": 4, "2p": 2, "3p": 1, "2i": 1, "3i": 0, "2i-1p": 0, "1p-2i": 1}
+
+
+def test_statistics_have_counts_answers_and_hubs(starqe, science: Path, tmp_path: Path) -> None:
+    starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "1p,2p", "--splits", "valid,test")
+    code, out, _ = starqe("queries", "stats", tmp_path / "q", "--graph", science / "graph", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["counts"].keys() == {"valid", "test"}
+    assert found["answers"]["test"]["2p"].keys() == {"min", "lower_quartile", "median", "upper_quartile", "max", "mean"}
+    assert found["hubs"]["threshold"] == 50
+    code, out, _ = starqe("queries", "stats", tmp_path / "q")
+    assert code == 0
+    assert "answers a query" in out
+
+
+@pytest.mark.parametrize("form", ["logic", "sparql", "json", "picture"])
+def test_a_query_can_be_shown_in_each_form(starqe, science: Path, tmp_path: Path, form: str) -> None:
+    starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "2i", "--splits", "test", "--limit", 5)
+    code, out, error = starqe("queries", "show", tmp_path / "q", "--graph", science / "graph", "--shape", "2i", "--as", form)
+    assert code == 0, error
+    assert {"logic": "∧", "sparql": "{|", "json": '"variable"', "picture": "◀─"}[form] in out
+
+
+def test_both_engines_write_the_same_table(starqe, science: Path, tmp_path: Path) -> None:
+    for engine in ("sql", "sparql"):
+        code, _, error = starqe(
+            "queries", "generate", science / "graph", tmp_path / engine, "--shapes", "2p", "--splits", "test", "--engine", engine
+        )
+        assert code == 0, error
+    assert (tmp_path / "sql/test/2p.parquet").read_bytes() == (tmp_path / "sparql/test/2p.parquet").read_bytes()
+
+
+def test_random_queries_are_drawn_and_resumed(starqe, science: Path, tmp_path: Path) -> None:
+    arguments = ("queries", "sample", science / "graph", tmp_path / "drawn", "--shapes", "2p,3i", "--count", 20, "--turn", "--json")
+    code, out, error = starqe(*arguments)
+    assert code == 0, error
+    assert json.loads(out)["counts"] == {"test": {"2p.11": 20, "3i.111": 20}}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert starqe(*arguments)[1] == out
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--shapes", "1p,5p"), "shapes are 1p, 2p, 3p, 2i, 3i, 2i-1p, 1p-2i, found '5p'"),
+        (("--qualifiers", "many"), "qualifiers are a number up to 8 or a range"),
+        (("--qualifiers", "1,1"), "speaks of 2 edges, and shape '1p' has 1"),
+        (("--shape-file", "no.toml"), "no.toml: cannot read the shapes"),
+        (("--splits", "tets"), "tets"),
+    ],
+)
+def test_wrong_wishes_are_named(starqe, science: Path, tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    code, _, error = starqe("queries", "generate", science / "graph", tmp_path / "q", *arguments)
+    assert code == 1
+    assert text in error
+
+
+def test_showing_needs_the_graph_of_the_queries_and_a_row_that_exists(starqe, science: Path, tmp_path: Path) -> None:
+    starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "1p", "--splits", "test", "--limit", 5)
+    show = ("queries", "show", tmp_path / "q", "--shape", "1p")
+    assert "give the graph" in starqe(*show)[2]
+    assert "the table has 5 queries (rows from 0), found 9" in starqe(*show, "--graph", science / "graph", "--row", 9)[2]
+    save_graph(graph_of(train=[Statement("a", "r", "b")]), tmp_path / "other")
+    assert "of another graph" in starqe(*show, "--graph", tmp_path / "other")[2]

@@ -1,0 +1,47 @@
+"""Documentation is executed: Python blocks run as they stand, and every entry of every table is explained somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from starqe.config import known_keys
+from starqe.kg import FORMS
+from starqe.learn import PRESETS, Recipe
+from starqe.measure.metrics import METRICS
+from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranks import TIES
+from starqe.queries import SHAPES, QuerySettings
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EVERYTHING = "\n".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+
+
+def python_blocks(document: Path) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_blocks(d)], ids=lambda document: document.name)
+def test_the_python_of_a_page_runs_from_top_to_bottom(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = compile(python_blocks(document), str(document), "exec")
+    before = set(tmp_path.iterdir())
+    exec(code, {"__name__": "__main__"})
+    assert before == set()
+
+
+KEYS = [key for section in (Recipe, QuerySettings) for key in known_keys(section) if key not in ("model", "train")]
+
+
+@pytest.mark.parametrize("entry", [*SHAPES, *FORMS, *PRESETS, *METRICS, *PROTOCOLS, *TIES, *(key.split(".")[-1] for key in KEYS)])
+def test_every_entry_of_every_table_is_documented(entry: str) -> None:
+    assert re.search(rf"(?<![\w-]){re.escape(entry)}(?![\w-])", EVERYTHING), entry
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_between_pages_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
