@@ -1,8 +1,8 @@
 """Queries drawn at random: for shapes, directions and qualifiers whose full set nobody could write down.
 
 A query is drawn by walking: one edge is a random statement, and the others follow from the nodes that are bound. What is
-drawn is then asked: its answers are all that the known statements entail. Queries are distinct, but not uniform: a node
-with many statements is met more often.
+drawn is then asked: its answers are all that the known statements entail. Rows are distinct (a 2i may come in both orders of
+its edges), but not uniform: a node with many statements is met more often.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,26 +58,30 @@ def sample(
     known, walk = graph.known(CONTEXT[split]), _Walk(graph, shape, split, counts, seed)
     header = {"split": split, "fingerprint": graph.fingerprint, "sampled": True}
     tables: list[QueryTable] = []
-    seen: set[bytes] = set()
+    tried: set[bytes] = set()
+    missing = count
     for number in range(ROUNDS):
         table = walk.draw(2 * count, number)
-        kept = []
-        for row in range(len(table)):
-            if len(seen) == count:
-                break
-            key = _key(table, row)
-            if key not in seen:
-                seen.add(key)
-                kept.append(row)
-        drawn = table.take(kept)
+        drawn = table.take(_fresh(table, tried, missing))
         offsets, answers = answer_rows(known, drawn)
-        few = np.flatnonzero(np.diff(offsets) <= most_answers)
         drawn = replace(drawn, answer_offsets=offsets, answers=answers.astype(np.int32), header=header)
-        tables.append(drawn.take(few))
-        if sum(map(len, tables)) >= count or not len(table):
+        tables.append(drawn.take(np.flatnonzero(np.diff(offsets) <= most_answers)))
+        missing -= len(tables[-1])
+        if not missing or not len(table):
             break
-        seen = {_key(part, row) for part in tables for row in range(len(part))}
     return stack(tables)
+
+
+def _fresh(table: QueryTable, tried: set[bytes], most: int) -> list[int]:
+    """Gives the first rows that were not tried before, and notes them as tried."""
+    rows: list[int] = []
+    for row in range(len(table)):
+        if len(rows) == most:
+            break
+        if (key := _key(table, row)) not in tried:
+            tried.add(key)
+            rows.append(row)
+    return rows
 
 
 def sample_queries(
