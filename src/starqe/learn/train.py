@@ -77,6 +77,10 @@ class Trainer:
         minutes: float | None = None,
         observer: Observer = lambda _: None,
     ) -> None:
+        self._clock = self._saved = self._reported = time.perf_counter()
+        self._validation_seconds = 0.0  # how long a validation takes: the last one has to fit into the limit
+        self._loss = self._loss_per_query = 0.0  # the sum over the queries since the last report, and the mean up to it
+        self._last_report = 0, 0.0  # queries and seconds
         self._run, self._recipe, self._observer = run, run.recipe, observer
         config = run.recipe.train
         check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
@@ -92,8 +96,6 @@ class Trainer:
         self.average = {name: tensor.clone() for name, tensor in self.encoder.state_dict().items()} if config.average else None
         self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
         self.counters = Counters()
-        self._saved = self._reported = time.perf_counter()
-        self._clock = time.perf_counter()
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; says whether there was one."""
@@ -118,7 +120,6 @@ class Trainer:
         Raises:
             TrainingError: The loss is not a number.
         """
-        self._clock = time.perf_counter()
         while not self.counters.finished:
             for parts in self.examples.batches(self.counters.epoch, self.counters.step_in_epoch):
                 self.step(parts)
@@ -175,23 +176,21 @@ class Trainer:
 
     def _tick(self) -> None:
         """Looks at the clock after every step: time to report, time to save?"""
-        now = time.perf_counter()
-        self.counters.seconds += now - self._clock
-        self._clock = now
+        now = self._lap()
         if now - self._reported >= REPORT_SECONDS:
             self._report()
         if now - self._saved >= self._config.checkpoint_seconds:
             self.save()
 
+    def _lap(self) -> float:
+        """Adds the time since the last look at the clock: steps, validation and saving all count."""
+        now = time.perf_counter()
+        self.counters.seconds += now - self._clock
+        self._clock = now
+        return now
+
     def _time_is_up(self) -> bool:
         return self._limit is not None and self.counters.seconds >= self._limit - self._validation_seconds
-
-    _validation_seconds = 0.0
-    """How long a validation took: the last one has to fit into the limit."""
-    _loss = 0.0
-    """The loss of all queries since the last report."""
-    _loss_per_query = math.nan
-    _last_report = (0, 0.0)
 
     def _report(self, **more: Any) -> None:
         self._reported = time.perf_counter()
@@ -235,7 +234,7 @@ class Trainer:
         """Gives the mean MRR over the shapes (macro, paper protocol) and that of each shape, in percent."""
         if not self._config.validation_queries or not self._validation:
             return None, {}
-        start = time.perf_counter()
+        start = self._lap()
         model = Encoder(self._recipe.model, self._run.space, self._recipe.seed) if self.average is not None else self.encoder
         if self.average is not None:
             model.load_state_dict(self.average)
@@ -244,9 +243,7 @@ class Trainer:
         rows = evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
         self.encoder.train()
         found = {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
-        self._validation_seconds = time.perf_counter() - start
-        self.counters.seconds += self._validation_seconds
-        self._clock = time.perf_counter()
+        self._validation_seconds = self._lap() - start
         return found["average"], found
 
     def _model_weights(self) -> dict[str, torch.Tensor]:
@@ -262,7 +259,7 @@ class Trainer:
         for name, parameter in self.encoder.named_parameters():
             tensors |= {f"adam/{name}/{key}": value for key, value in self.optimizer.state.get(parameter, {}).items()}
         self._run.save_state(tensors, dataclasses.asdict(self.counters))
-        self._saved = self._clock = time.perf_counter()
+        self._saved = time.perf_counter()
 
     def memory_mb(self) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
