@@ -1,5 +1,6 @@
 import json
 import sys
+import time
 
 import pytest
 
@@ -41,10 +42,11 @@ def test_memory_that_was_held_for_a_moment_is_seen():
     with measured(every=0.001) as result:
         block = bytearray(200_000_000)
         block[::4096] = b"x" * len(block[::4096])
+        time.sleep(0.5)  # lets the sampling thread run
         del block
     assert 190 < result.growth_mb < 400
     assert result.peak_mb > result.growth_mb
-    assert 0 < result.seconds < 10
+    assert result.seconds > 0.5
 
 
 def test_the_command_prints_json_for_programs(monkeypatch, capsys):

@@ -186,6 +186,8 @@ def test_every_preset_trains_a_step_on_every_variant(name: str, variant: str, gr
         "train.one_hop_per_direction=9",
         "train.epochs=1",
     ]
+    if preset(name).train.varied_per_shape:
+        small.append("train.varied_per_shape=40")
     recipe = preset(name).with_settings([*small, f"train.variant={variant}", "train.validation_queries=5"])
     run = Run.create(tmp_path / "run", recipe, graph)
     before = {key: value.clone() for key, value in Trainer(run, queries, validation).encoder.state_dict().items()}

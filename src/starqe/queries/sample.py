@@ -25,6 +25,8 @@ from starqe.seed import generator
 CONTEXT = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
 """What the edges of a split's queries come from; at least one edge is of the split itself."""
 ROUNDS = 20
+EXHAUSTED = 50
+"""Drawing ends when no more than one in so many rows is new: the graph has hardly any more."""
 
 
 def turned(shape: Shape, directions: Sequence[bool]) -> Shape:
@@ -62,12 +64,13 @@ def sample(
     missing = count
     for number in range(ROUNDS):
         table = walk.draw(2 * count, number)
-        drawn = table.take(_fresh(table, tried, missing))
+        fresh = _fresh(table, tried, missing)
+        drawn = table.take(fresh)
         offsets, answers = answer_rows(known, drawn)
         drawn = replace(drawn, answer_offsets=offsets, answers=answers.astype(np.int32), header=header)
         tables.append(drawn.take(np.flatnonzero(np.diff(offsets) <= most_answers)))
         missing -= len(tables[-1])
-        if not missing or not len(table):
+        if not missing or len(fresh) <= len(table) // EXHAUSTED:
             break
     return stack(tables)
 
