@@ -8,14 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from starqe.errors import InputError, MismatchError, QueryError, StorageError
-from starqe.kg import SPLITS, Draft, Graph, Statement, graph_of
+from starqe.kg import SPLITS, Graph, Statement, graph_of
 from starqe.queries import SHAPES, QuerySettings, Shape, easy_and_hard, generate, load_table, read_shapes
 from starqe.queries.query_set import table_path
 from starqe.queries.sql import SqlEngine
 from tests.queries import brute_force
 from tests.queries.strategies import graphs
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 QV, QW = ("q", "v"), ("q", "w")
 
 
@@ -410,17 +409,6 @@ COUNTS = {
     "test": (7_716, 202_045, 6_433_476, 38_207, 547_272, 445_007, 1_267_452),
 }
 """The paper's table of counts, shapes in the order of SHAPES."""
-
-
-@pytest.fixture(scope="module")
-def wd50k():
-    folder = SHARED / "wd50k"
-    if not folder.exists():
-        pytest.skip("WD50K is not here")
-    draft = Draft()
-    for split in SPLITS:
-        draft.add((line.split(",") for line in (folder / f"{split}.txt").read_text().splitlines()), split)
-    return draft.finish()
 
 
 def counted(graph: Graph, folder: Path, shapes: list[str]) -> dict[tuple[str, str], int]:

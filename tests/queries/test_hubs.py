@@ -1,13 +1,9 @@
 from math import comb
-from pathlib import Path
 
 import pytest
 
-from starqe.kg import Draft, Statement, graph_of
-from starqe.kg.statement import SPLITS
+from starqe.kg import Statement, graph_of
 from starqe.queries.hubs import hub_stats, hubs, in_degree
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
 GRAPH = graph_of(
     train=[
@@ -39,17 +35,6 @@ def test_a_node_of_in_degree_d_answers_d_over_3_intersections():
     assert (found["hubs"], found["largest_in_degree"], found["3i_queries_at_the_largest"]) == (1, 4, 4)
     assert (found["share_of_the_largest"], found["share_of_hubs"]) == (80.0, 80.0)
     assert (found["hits_at_10_of_constant_answer"], found["hits_at_10_of_constant_answer_without_hubs"]) == (100.0, 100.0)
-
-
-@pytest.fixture(scope="module")
-def wd50k():
-    folder = SHARED / "wd50k"
-    if not folder.exists():
-        pytest.skip("WD50K is not here")
-    draft = Draft()
-    for split in SPLITS:
-        draft.add((line.split(",") for line in (folder / f"{split}.txt").read_text().splitlines()), split)
-    return draft.finish()
 
 
 @pytest.mark.full

@@ -27,7 +27,6 @@ from tests.kg import strategies as awkward
 from tests.queries import brute_force
 from tests.queries import strategies as dense
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 QV, QW = ("q", "v"), ("q", "w")
 
 
@@ -68,14 +67,8 @@ def test_several_pairs_on_the_embedded_graph(science, tmp_path):
 
 
 @pytest.mark.slow
-def test_four_shapes_on_a_part_of_wd50k(tmp_path):
-    folder = SHARED / "wd50k_100"
-    if not folder.exists():
-        pytest.skip("WD50K (100) is not here")
-    draft = Draft()
-    for split in SPLITS:
-        draft.add((line.split(",") for line in (folder / f"{split}.txt").read_text().splitlines()), split)
-    assert_same_tables(draft.finish(), tmp_path, [SHAPES[name] for name in ("1p", "2p", "2i", "2i-1p")])
+def test_four_shapes_on_a_part_of_wd50k(wd50k_100, tmp_path):
+    assert_same_tables(wd50k_100, tmp_path, [SHAPES[name] for name in ("1p", "2p", "2i", "2i-1p")])
 
 
 QUALIFIERS = st.sampled_from(["0", "1", "2", "0-1"])

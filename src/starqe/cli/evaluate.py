@@ -32,7 +32,7 @@ def evaluate(
 
     from starqe.learn import Run
     from starqe.measure.paper import beside_paper
-    from starqe.queries import check_tables, load_queries
+    from starqe.queries import load_queries
 
     if threads:
         torch.set_num_threads(threads)
@@ -40,8 +40,7 @@ def evaluate(
     if split == "train":
         protocol = "paper"
         limit = min(limit or opened.recipe.train.pool_per_shape, opened.recipe.train.pool_per_shape)
-    tables = load_queries(queries, split, shapes.split(",") if shapes else None, limit)
-    check_tables(opened.graph, tables.values())
+    tables = load_queries(queries, split, shapes.split(",") if shapes else None, limit, opened.graph)
     rows = []
     for name in PROTOCOLS if protocol == "both" else (protocol,):
         to = per_query.with_stem(f"{per_query.stem}-{name}") if per_query and protocol == "both" else per_query

@@ -127,15 +127,14 @@ def show(
     """Show one query and its answers."""
     from starqe.errors import InputError
     from starqe.kg import SPLITS, load_graph
-    from starqe.queries import Query, answer, check_tables, load_queries
+    from starqe.queries import Query, answer, load_queries
 
-    table = load_queries(queries, split, [shape], limit=row + 1)[shape]
-    if not 0 <= row < len(table):
-        raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
     if graph is None:
         raise InputError("a query set holds numbers only: give the graph it was made from with --graph")
     loaded = load_graph(graph)
-    check_tables(loaded, [table])
+    table = load_queries(queries, split, [shape], row + 1, loaded)[shape]
+    if not 0 <= row < len(table):
+        raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
     query = Query.from_row(table, row, loaded)
     answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers_of(row)]
     if as_json:

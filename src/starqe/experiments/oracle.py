@@ -9,7 +9,7 @@ from starqe.kg import SPLITS, Graph, embedded_graph, load_graph
 from starqe.measure.oracle import SOURCES, oracle
 from starqe.measure.paper import beside_paper
 from starqe.measure.rows import Row
-from starqe.queries import SHAPES, check_tables, generate, load_queries
+from starqe.queries import SHAPES, generate, load_queries
 
 
 def oracle_table(graph_folder: Path | None, query_folder: Path | None, sources: Sequence[str]) -> list[Row]:
@@ -35,8 +35,7 @@ def oracle_table(graph_folder: Path | None, query_folder: Path | None, sources: 
 def _rows(graph: Graph, folder: Path, sources: Sequence[str]) -> list[Row]:
     rows: list[Row] = []
     for shape in SHAPES:
-        tables = {split: load_queries(folder, split, [shape]) for split in SPLITS}
-        check_tables(graph, tables["test"].values())
+        tables = {split: load_queries(folder, split, [shape], graph=graph) for split in SPLITS}
         for source in sources:
             found = oracle(tables, len(graph.entities), source, replicates=0)
             rows += [row for row in found if row["shape"] == shape]

@@ -15,6 +15,7 @@ import numpy as np
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Known
 from starqe.kg.known import Side
+from starqe.queries.engine import CONTEXT
 from starqe.queries.exact import answer_rows
 from starqe.queries.query_set import claim, finished, table_path
 from starqe.queries.settings import QuerySettings
@@ -22,8 +23,6 @@ from starqe.queries.shape import Shape
 from starqe.queries.table import QueryTable, ragged_take, save_table, stack
 from starqe.seed import generator
 
-CONTEXT = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
-"""What the edges of a split's queries come from; at least one edge is of the split itself."""
 ROUNDS = 20
 EXHAUSTED = 50
 """Drawing ends when no more than one in so many rows is new: the graph has hardly any more."""
