@@ -6,7 +6,7 @@ import torch
 
 from starqe.experiments import FrequencyScorer, held_out_table
 from starqe.kg import Statement, embedded_graph, graph_of
-from starqe.learn import Run, Trainer, preset
+from starqe.learn import QueryLesson, Run, Trainer, preset
 from starqe.learn.examples import one_hop_tables
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable, generate, load_queries
@@ -38,9 +38,9 @@ def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequ
     for seed in range(5):
         table = held_out_table(graph, COUNT, seed)
         run = Run.create(tmp_path / str(seed), preset("demo").with_settings([f"seed={seed}"]), graph)
-        trainer = Trainer(run, queries, validation)
-        assert not _held_out_edges(trainer.examples.tables, table)
-        trainer.train()
+        lesson = QueryLesson(run, queries, validation)
+        assert not _held_out_edges(lesson.examples.tables, table)
+        Trainer(run, lesson).train()
         for scorer, found in ((run.scorer(), ours), (FrequencyScorer(graph), frequency)):
             rows = evaluate(scorer, {"1p": table}, len(graph.entities), Measure(protocol="strict", replicates=0), graph=graph)
             found += [row["ours"] for row in rows if (row["metric"], row["shape"], row["average"]) == ("MRR", "1p", "macro")]

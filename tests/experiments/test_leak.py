@@ -10,7 +10,7 @@ import torch
 from starqe.experiments import FrequencyScorer
 from starqe.kg import Graph, embedded_graph
 from starqe.kg.draft import canonical
-from starqe.learn import Run, Trainer, preset
+from starqe.learn import QueryLesson, Run, Trainer, preset
 from starqe.measure.evaluate import Scorer
 from starqe.queries import SHAPES, QueryTable, generate, load_queries
 from starqe.seed import generator
@@ -46,7 +46,7 @@ def asked(graphs: tuple[Graph, Graph], tmp_path_factory: pytest.TempPathFactory)
 def trained(graph: Graph, folder: Path) -> Scorer:
     generate(graph, folder / "queries", splits=["train"])
     run = Run.create(folder / "run", preset("starqe-ask").with_settings([*TINY, "train.varied_per_shape=200"]), graph)
-    Trainer(run, load_queries(folder / "queries", "train")).train()
+    Trainer(run, QueryLesson(run, load_queries(folder / "queries", "train"))).train()
     return run.scorer()
 
 

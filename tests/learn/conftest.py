@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from starqe.kg import Graph, Statement, graph_of
-from starqe.learn import Recipe, Run, Trainer
+from starqe.learn import QueryLesson, Recipe, Run, Trainer
 from starqe.queries import QueryTable, generate, load_queries
 
 
@@ -60,6 +60,6 @@ def trainer(graph: Graph, queries: dict[str, QueryTable], validation: dict[str, 
     def make(*settings: str, name: str = "run", recipe: Recipe | None = None, **arguments: object) -> Trainer:
         made = (recipe or Recipe()).with_settings([*TINY, *settings])
         run = Run.create(tmp_path / name, made, graph)
-        return Trainer(run, queries, validation, **arguments)  # type: ignore[arg-type]
+        return Trainer(run, QueryLesson(run, queries, validation), **arguments)  # type: ignore[arg-type]
 
     return make

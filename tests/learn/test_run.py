@@ -70,6 +70,6 @@ def test_damaged_weights_are_an_error_and_no_pickle_is_read(trainer, tmp_path: P
 
 def test_a_reified_model_has_rows_for_relation_nodes(trainer, graph, queries) -> None:
     made = trainer("train.variant=reified")
-    assert made.encoder.space.input_rows == len(graph.entities) + len(graph.relations) + 3
-    assert made.encoder.entity_matrix().shape == (len(graph.entities), 16)
+    assert made.model.space.input_rows == len(graph.entities) + len(graph.relations) + 3
+    assert made.model.entity_matrix().shape == (len(graph.entities), 16)
     assert reify(queries["1p"], len(graph.entities), len(graph.relations))[0].table.shape.diameter == 2

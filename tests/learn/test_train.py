@@ -14,7 +14,7 @@ import torch
 
 from starqe.errors import ConfigError, MismatchError, QueryError, StorageError, TrainingError
 from starqe.kg import Statement, graph_of, save_graph
-from starqe.learn import PRESETS, Recipe, Run, Trainer, preset
+from starqe.learn import PRESETS, QueryLesson, Recipe, Run, Trainer, preset
 from starqe.learn.config import TrainConfig
 from starqe.learn.train import learning_rate
 
@@ -63,12 +63,13 @@ def test_a_resumed_training_equals_the_uninterrupted_one(
 ) -> None:
     trainer(*settings, name="whole").train()
     broken = trainer(*settings, "train.checkpoint_seconds=0", name="broken")
-    batches = broken.examples.batches(0)
+    batches = broken.lesson.batches(0)
     for _ in range(5):
         broken.step(next(batches))
         broken._tick()
     del broken
-    again = Trainer(Run.open(tmp_path / "broken"), queries, validation)
+    run = Run.open(tmp_path / "broken")
+    again = Trainer(run, QueryLesson(run, queries, validation))
     assert again.resume()
     assert again.counters.step == 5
     again.train()
@@ -87,7 +88,8 @@ def test_resuming_before_the_first_checkpoint_starts_from_the_beginning(trainer:
 def test_a_finished_training_stays_finished(trainer: MakeTrainer, tmp_path: Path, queries) -> None:
     trainer().train()
     before = weights_hash(tmp_path / "run")
-    again = Trainer(Run.open(tmp_path / "run"), queries)
+    run = Run.open(tmp_path / "run")
+    again = Trainer(run, QueryLesson(run, queries))
     again.resume()
     assert again.train().finished
     assert weights_hash(tmp_path / "run") == before
@@ -110,16 +112,16 @@ def test_without_validation_the_last_weights_are_the_model(trainer: MakeTrainer,
     made = trainer("train.validation_queries=0")
     made.train()
     loaded = Run.open(tmp_path / "run").encoder().state_dict()
-    assert all(torch.equal(loaded[name], tensor) for name, tensor in made.encoder.state_dict().items())
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in made.model.state_dict().items())
 
 
 def test_the_average_is_the_mean_that_its_decay_says(trainer: MakeTrainer) -> None:
     made = trainer("train.average=0.5")
-    first = made.encoder.relation_embedding.detach().clone()
-    made.step(next(made.examples.batches(0)))
-    second = made.encoder.relation_embedding.detach()
+    first = made.model.relation_embedding.detach().clone()
+    made.step(next(made.lesson.batches(0)))
+    second = made.model.relation_embedding.detach()
     # At step 0 the decay is (1 + 0) / (10 + 0) = 0.1, below 0.5.
-    torch.testing.assert_close(made.average["relation_embedding"], 0.1 * first + 0.9 * second)
+    torch.testing.assert_close(made.average.relation_embedding.detach(), 0.1 * first + 0.9 * second)
 
 
 def test_a_loss_that_is_not_a_number_stops_and_leaves_the_checkpoint(trainer: MakeTrainer, tmp_path: Path, queries) -> None:
@@ -127,11 +129,12 @@ def test_a_loss_that_is_not_a_number_stops_and_leaves_the_checkpoint(trainer: Ma
     made.save()
     good = (tmp_path / "run" / "state.safetensors").read_bytes()
     with torch.no_grad():
-        made.encoder.embedding.weight[0, 0] = math.nan
+        made.model.embedding.weight[0, 0] = math.nan
     with pytest.raises(TrainingError, match=r"the loss is not a number at step 0.*checkpoint is intact.*train.learning_rate"):
         made.train()
     assert (tmp_path / "run" / "state.safetensors").read_bytes() == good
-    assert Trainer(Run.open(tmp_path / "run"), queries).resume()
+    run = Run.open(tmp_path / "run")
+    assert Trainer(run, QueryLesson(run, queries)).resume()
 
 
 def test_a_full_disk_while_saving_leaves_the_last_checkpoint(
@@ -146,7 +149,7 @@ def test_a_full_disk_while_saving_leaves_the_last_checkpoint(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("starqe.learn.run.save_file", full)
-    made.step(next(made.examples.batches(0)))
+    made.step(next(made.lesson.batches(0)))
     with pytest.raises(StorageError, match="No space left on device"):
         made.save()
     assert (tmp_path / "run" / "state.safetensors").read_bytes() == good
@@ -160,14 +163,14 @@ def test_queries_of_another_graph_are_refused(trainer: MakeTrainer, queries, tmp
         MismatchError,
         match=rf"another graph \(fingerprint {queries['1p'].header['fingerprint'][:12]}, this graph {other.fingerprint[:12]}\)",
     ):
-        Trainer(run, queries)
+        QueryLesson(run, queries)
 
 
 def test_a_shape_that_the_tables_lack_is_named(graph, queries, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", Recipe(), graph)
     some = {name: table for name, table in queries.items() if name != "3i"}
     with pytest.raises(QueryError, match="lack the shape '3i'"):
-        Trainer(run, some)
+        QueryLesson(run, some)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
@@ -190,8 +193,8 @@ def test_every_preset_trains_a_step_on_every_variant(name: str, variant: str, gr
         small.append("train.varied_per_shape=40")
     recipe = preset(name).with_settings([*small, f"train.variant={variant}", "train.validation_queries=5"])
     run = Run.create(tmp_path / "run", recipe, graph)
-    before = {key: value.clone() for key, value in Trainer(run, queries, validation).encoder.state_dict().items()}
-    Trainer(run, queries, validation).train()
+    before = {key: value.clone() for key, value in QueryLesson(run, queries, validation).new_model().state_dict().items()}
+    Trainer(run, QueryLesson(run, queries, validation)).train()
     after = run.encoder().state_dict()
     moved = [key for key, value in after.items() if not torch.equal(value, before[key])]
     assert "embedding.weight" in moved

@@ -11,7 +11,7 @@ import torch
 
 from starqe.bench.measured import machine, measured
 from starqe.kg import Graph
-from starqe.learn import Recipe, Run, Trainer
+from starqe.learn import QueryLesson, Recipe, Run, Trainer
 from starqe.learn.loss import LOSSES
 from starqe.model import SIMILARITY
 from starqe.queries import QueryTable
@@ -45,9 +45,10 @@ def bench_train(graph: Graph, queries: Mapping[str, QueryTable], steps: int = 60
 def _row(graph: Graph, queries: Mapping[str, QueryTable], similarity: str, loss: str, steps: int) -> dict[str, Any]:
     recipe = Recipe.parse({"model": {"similarity": similarity}, "train": {"loss": loss, "validation_queries": 0, "shapes": tuple(queries)}})
     with tempfile.TemporaryDirectory() as folder, measured() as memory:
-        trainer = Trainer(Run.create(Path(folder) / "run", recipe, graph), queries)
+        run = Run.create(Path(folder) / "run", recipe, graph)
+        trainer = Trainer(run, QueryLesson(run, queries))
         bound = Bound(recipe.train.batch, len(graph.entities), recipe.model.width)
-        batches = trainer.examples.batches(0)
+        batches = trainer.lesson.batches(0)
         for _ in range(3):
             trainer.step(next(batches))
             bound.seconds()
@@ -56,7 +57,7 @@ def _row(graph: Graph, queries: Mapping[str, QueryTable], similarity: str, loss:
             start = time.perf_counter()
             parts = next(batches, None)
             if parts is None:
-                batches = trainer.examples.batches(number)
+                batches = trainer.lesson.batches(number)
                 parts = next(batches)
             trainer.step(parts)
             times.append(time.perf_counter() - start)

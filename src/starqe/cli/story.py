@@ -36,7 +36,7 @@ def tell(seed: int) -> None:
 
 
 def _learn(graph: "Graph", folder: Path, seed: int) -> "Run":
-    from starqe.learn import Run, Trainer, preset
+    from starqe.learn import QueryLesson, Run, Trainer, preset
     from starqe.queries import generate, load_queries, tables_of
 
     print("\n2. Every query of the seven shapes, with every answer")
@@ -61,7 +61,7 @@ def _learn(graph: "Graph", folder: Path, seed: int) -> "Run":
 
         tables = load_queries(folder / "queries", "train", limit=recipe.train.pool_per_shape)
         validation = load_queries(folder / "queries", "valid", limit=recipe.train.validation_queries)
-        counters = Trainer(run, tables, validation, observer=note).train()
+        counters = Trainer(run, QueryLesson(run, tables, validation), observer=note).train()
     spent = time.perf_counter() - began
     print(f"   {counters.queries:,} queries in {spent:.0f} seconds; validation MRR {counters.best:.1f} (a perfect model: 100)")
     return run

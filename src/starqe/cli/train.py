@@ -37,7 +37,7 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     run = _run(graph, out, _recipe(config, preset, settings), resume)
-    from starqe.learn import Trainer
+    from starqe.learn import QueryLesson, Trainer
     from starqe.queries import load_queries, tables_of
 
     wanted = run.recipe.train
@@ -47,7 +47,7 @@ def train(
     shapes = [shape for shape in wanted.shapes if shape in there.get("valid", {})]
     validation = load_queries(queries, "valid", shapes, limit=wanted.validation_queries) if shapes and wanted.validation_queries else {}
     with _Reporter(out, tensorboard, quiet=as_json) as reporter:
-        trainer = Trainer(run, tables, validation, minutes, reporter.note)
+        trainer = Trainer(run, QueryLesson(run, tables, validation), minutes, reporter.note)
         if resume and not trainer.resume() and not as_json:
             print("no checkpoint yet: starting from the beginning")
         reporter.begin(trainer)
@@ -130,7 +130,7 @@ class _Reporter:
 
     def begin(self, trainer: "Trainer") -> None:
         if not self._quiet:
-            size = f"{trainer.examples.per_epoch:,} queries, {trainer.examples.steps_per_epoch:,} steps"
+            size = f"{trainer.lesson.per_epoch:,} queries, {trainer.lesson.steps_per_epoch:,} steps"
             print(f"an epoch: {size}; about {trainer.memory_mb():,} MB of memory; on {trainer.device}")
 
     def note(self, line: dict[str, Any]) -> None:

@@ -1,9 +1,10 @@
 """How it is trained: recipes, the loss, the loop, and the run folder."""
 
 from starqe.learn.config import Recipe, TrainConfig
+from starqe.learn.lesson import Lesson, QueryLesson
 from starqe.learn.presets import PRESETS, preset
-from starqe.learn.run import Run
+from starqe.learn.run import Run, RunFolder, kind_of
 from starqe.learn.scorer import EncoderScorer
 from starqe.learn.train import Trainer
 
-__all__ = ["PRESETS", "EncoderScorer", "Recipe", "Run", "TrainConfig", "Trainer", "preset"]
+__all__ = ["PRESETS", "EncoderScorer", "Lesson", "QueryLesson", "Recipe", "Run", "RunFolder", "TrainConfig", "Trainer", "kind_of", "preset"]

@@ -11,23 +11,9 @@ from starqe.queries.shape import SHAPES
 Variant = Literal["qualified", "triple-only", "reified"]
 
 
-class TrainConfig(Section):
-    """Training: which queries, which loss, how long."""
+class LoopConfig(Section):
+    """The loop of every training: which loss, which steps, how long."""
 
-    shapes: tuple[str, ...] = tuple(SHAPES)
-    """The shapes to train on; the query set must have them."""
-    variant: Variant = "qualified"
-    """The form of the queries: as they are, without their qualifiers, or in standard reification."""
-    queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
-    """An epoch has at most so many queries of each shape, drawn afresh every time."""
-    pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
-    """They are drawn out of the first so many of a table, which are a uniform sample of it."""
-    one_hop: Literal["none", "plain", "varied"] = "plain"
-    """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
-    one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
-    """An epoch has at most so many of them in each direction."""
-    varied_per_shape: int = pydantic.Field(default=0, ge=0)
-    """So many more queries of each shape are drawn from all training statements, edges in either direction, with none to two qualifiers."""
     loss: Literal["softmax", "binary"] = "softmax"
     """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy; both over all entities."""
     smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
@@ -50,8 +36,6 @@ class TrainConfig(Section):
     """The model is the running average of the weights with this decay a step; 0 takes the last weights."""
     epochs: int = pydantic.Field(default=12, ge=1)
     """The length of the training; a limit in minutes overrides it."""
-    validation_queries: int = pydantic.Field(default=500, ge=0)
-    """After each epoch, the first so many validation queries of each shape are ranked; 0 keeps the last weights."""
     patience: int = pydantic.Field(default=0, ge=0)
     """Training stops after so many epochs without a better validation; 0 never does."""
     delta: float = pydantic.Field(default=0.0, ge=0)
@@ -60,12 +44,39 @@ class TrainConfig(Section):
     """The state to resume from is saved this often."""
 
 
-class Recipe(Section):
-    """All that decides a model: with the graph, the queries and one thread, it decides it to the last bit."""
+class TrainConfig(LoopConfig):
+    """The training of an encoder: which queries, beside the knobs of every training."""
+
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    """The shapes to train on; the query set must have them."""
+    variant: Variant = "qualified"
+    """The form of the queries: as they are, without their qualifiers, or in standard reification."""
+    queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
+    """An epoch has at most so many queries of each shape, drawn afresh every time."""
+    pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
+    """They are drawn out of the first so many of a table, which are a uniform sample of it."""
+    one_hop: Literal["none", "plain", "varied"] = "plain"
+    """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
+    one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
+    """An epoch has at most so many of them in each direction."""
+    varied_per_shape: int = pydantic.Field(default=0, ge=0)
+    """So many more queries of each shape are drawn from all training statements, edges in either direction, with none to two qualifiers."""
+    validation_queries: int = pydantic.Field(default=500, ge=0)
+    """After each epoch, the first so many validation queries of each shape are ranked; 0 keeps the last weights."""
+
+
+class AnyRecipe(Section):
+    """What the recipes of all kinds of models share."""
 
     seed: int = 0
     """Decides the first weights, the order of the queries and the dropout, each by a stream of its own."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train: CUDA (with mixed precision) when it is there, else the processor."""
+    train: LoopConfig = LoopConfig()
+
+
+class Recipe(AnyRecipe):
+    """All that decides an encoder: with the graph, the queries and one thread, it decides it to the last bit."""
+
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()

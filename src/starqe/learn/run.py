@@ -1,6 +1,6 @@
 """The run folder: all that is needed to use a model, and to go on with its training.
 
-    run.json               {"format": "starqe run", "version": 1, fingerprints, the version of starqe}
+    run.json               {"format": "starqe run", "version": 1, kind of model, fingerprints, the version of starqe}
     config.toml            the recipe, every value written out
     graph/                 the graph
     weights.safetensors    the model: the best by validation, or the last
@@ -13,7 +13,7 @@ Every file is written beside and renamed: a crash at any moment leaves the last 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import safetensors
 import torch
@@ -24,7 +24,7 @@ from starqe.config import read_toml, to_toml
 from starqe.errors import MismatchError, StorageError
 from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
-from starqe.learn.config import Recipe
+from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.scorer import EncoderScorer
 from starqe.model import Encoder, Space
 
@@ -32,14 +32,21 @@ FORMAT, VERSION = "starqe run", 1
 HEADER = "run.json"
 
 
-class Run:
-    """A run folder that is there: made by `create`, or found by `open`."""
+R = TypeVar("R", bound=AnyRecipe)
 
-    def __init__(self, folder: Path, recipe: Recipe, graph: Graph) -> None:
+
+class RunFolder(Generic[R]):
+    """A run folder that is there, of one kind of model: made by `create`, or found by `open`."""
+
+    kind: ClassVar[str]
+    """The kind of model, as the header names it."""
+    recipe_type: ClassVar[type[AnyRecipe]]
+
+    def __init__(self, folder: Path, recipe: R, graph: Graph) -> None:
         self.folder, self.recipe, self.graph = folder, recipe, graph
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, graph: Graph) -> "Run":
+    def create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
         """Makes the folder of a new run.
 
         Raises:
@@ -52,49 +59,41 @@ class Run:
             (folder / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
             save_graph(graph, folder / "graph")
             prints = {"fingerprint": graph.fingerprint, "vocabulary": graph.vocabulary_fingerprint}
-            write_header(folder / HEADER, FORMAT, VERSION, {**prints, "starqe": __version__})
+            write_header(folder / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__})
         except OSError as error:
             raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
         return cls(folder, recipe, graph)
 
     @classmethod
-    def open(cls, folder: Path, graph: Graph | None = None) -> "Run":
+    def open(cls, folder: Path, graph: Graph | None = None) -> Self:
         """Opens a run; another graph of the same vocabulary (facts added or removed) may take the place of its own.
 
         Raises:
-            StorageError: The folder is no run, or damaged.
+            StorageError: The folder is no run of this kind, or damaged.
             MismatchError: The other graph has another vocabulary.
         """
         header = read_header(folder / HEADER, FORMAT, VERSION)
+        if (kind := kind_of(folder)) != cls.kind:
+            raise StorageError(f"{folder} is a run of the kind '{kind}', and one of the kind '{cls.kind}' is needed here")
         if graph is not None and graph.vocabulary_fingerprint != header["vocabulary"]:
             raise MismatchError(
                 f"a model works with graphs of its own vocabulary: the model's is {header['vocabulary'][:12]}, "
                 f"the graph's {graph.vocabulary_fingerprint[:12]}. Train a model on this graph"
             )
-        return cls(folder, read_toml(folder / "config.toml", Recipe), graph or load_graph(folder / "graph"))
-
-    @property
-    def space(self) -> Space:
-        """What the embeddings number."""
-        return Space(len(self.graph.entities), len(self.graph.relations), self.recipe.train.variant == "reified")
-
-    def encoder(self) -> Encoder:
-        """Gives the trained encoder.
-
-        Raises:
-            StorageError: There are no weights yet, or they are damaged.
-        """
-        encoder = Encoder(self.recipe.model, self.space, self.recipe.seed)
-        encoder.load_state_dict(self._read("weights.safetensors")[0])
-        return encoder.eval()
-
-    def scorer(self) -> EncoderScorer:
-        """Gives the trained encoder as a scorer of query tables."""
-        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant)
+        recipe: Any = read_toml(folder / "config.toml", cls.recipe_type)
+        return cls(folder, recipe, graph or load_graph(folder / "graph"))
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Writes the model."""
         self._write("weights.safetensors", weights, {})
+
+    def load_weights(self) -> dict[str, torch.Tensor]:
+        """Gives the model's weights.
+
+        Raises:
+            StorageError: There are none yet, or they are damaged.
+        """
+        return self._read("weights.safetensors")[0]
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes what training resumes from: one file, so that it is of one moment."""
@@ -148,3 +147,38 @@ class Run:
             return load_file(path), metadata
         except (OSError, safetensors.SafetensorError) as error:
             raise StorageError(f"{path}: damaged ({error})") from None
+
+
+class Run(RunFolder[Recipe]):
+    """The run of an encoder of queries."""
+
+    kind = "encoder"
+    recipe_type = Recipe
+
+    @property
+    def space(self) -> Space:
+        """What the embeddings number."""
+        return Space(len(self.graph.entities), len(self.graph.relations), self.recipe.train.variant == "reified")
+
+    def encoder(self) -> Encoder:
+        """Gives the trained encoder.
+
+        Raises:
+            StorageError: There are no weights yet, or they are damaged.
+        """
+        encoder = Encoder(self.recipe.model, self.space, self.recipe.seed)
+        encoder.load_state_dict(self.load_weights())
+        return encoder.eval()
+
+    def scorer(self) -> EncoderScorer:
+        """Gives the trained encoder as a scorer of query tables."""
+        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant)
+
+
+def kind_of(folder: Path) -> str:
+    """Says which kind of model a run folder holds.
+
+    Raises:
+        StorageError: The folder is no run.
+    """
+    return str(read_header(folder / HEADER, FORMAT, VERSION).get("kind", Run.kind))

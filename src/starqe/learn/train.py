@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
-from starqe.errors import QueryError, TrainingError
-from starqe.learn.config import Recipe, TrainConfig
-from starqe.learn.examples import Examples, Part
-from starqe.learn.loss import ScoreLoss
-from starqe.learn.run import Run
-from starqe.learn.scorer import EncoderScorer
-from starqe.measure.evaluate import Measure, evaluate
-from starqe.model import Encoder, collate
-from starqe.queries import QueryTable, check_tables
+from starqe.errors import TrainingError
+from starqe.learn.config import AnyRecipe, LoopConfig
+from starqe.learn.lesson import Lesson, Validation
+from starqe.learn.run import RunFolder
 from starqe.seed import derive
 
 REPORT_SECONDS = 5.0
@@ -52,7 +48,7 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
 """How the rate falls: share of the way down -> share of the height."""
 
 
-def learning_rate(config: TrainConfig, progress: float) -> float:
+def learning_rate(config: LoopConfig, progress: float) -> float:
     """Gives the rate at a share of the training: it rises evenly, then falls by the schedule to its end."""
     if progress < config.warmup:
         return config.learning_rate * max(progress / config.warmup, 1e-3)
@@ -62,18 +58,12 @@ def learning_rate(config: TrainConfig, progress: float) -> float:
 
 
 class Trainer:
-    """One training of one run.
-
-    Raises:
-        MismatchError: The queries are of another graph.
-        QueryError: There are no queries of a wanted shape.
-    """
+    """One training: of the model of a lesson, into a run folder."""
 
     def __init__(
         self,
-        run: Run,
-        queries: Mapping[str, QueryTable],
-        validation: Mapping[str, QueryTable] | None = None,
+        run: RunFolder[Any],
+        lesson: Lesson[Any],
         minutes: float | None = None,
         observer: Observer = lambda _: None,
     ) -> None:
@@ -81,19 +71,14 @@ class Trainer:
         self._validation_seconds = 0.0  # how long a validation takes: the last one has to fit into the limit
         self._loss = self._loss_per_query = 0.0  # the sum over the queries since the last report, and the mean up to it
         self._last_report = 0, 0.0  # queries and seconds
-        self._run, self._recipe, self._observer = run, run.recipe, observer
-        config = run.recipe.train
-        check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
-        self._config, self._limit = config, 60 * minutes if minutes is not None else None
-        self.device = _device(run.recipe)
-        self.examples = Examples(run.graph, {name: _table(queries, name) for name in config.shapes}, config, run.recipe.seed)
-        first = config.validation_queries
-        self._validation = {name: table.take(range(min(first, len(table)))) for name, table in (validation or {}).items() if len(table)}
-        self.encoder = Encoder(run.recipe.model, run.space, run.recipe.seed).to(self.device)
-        self.loss = ScoreLoss(run.recipe.model.similarity, config.loss, config.smoothing)
-        parameters = list(self.encoder.parameters())
-        self.optimizer = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
-        self.average = {name: tensor.clone() for name, tensor in self.encoder.state_dict().items()} if config.average else None
+        self._run, self._observer = run, observer
+        self._config: LoopConfig = run.recipe.train
+        self._limit = 60 * minutes if minutes is not None else None
+        self.lesson, self.device = lesson, _device(run.recipe)
+        self.model = lesson.new_model().to(self.device)
+        parameters = list(self.model.parameters())
+        self.optimizer = torch.optim.AdamW(parameters, lr=self._config.learning_rate, weight_decay=self._config.weight_decay, fused=True)
+        self.average = lesson.new_model().to(self.device) if self._config.average else None
         self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
         self.counters = Counters()
 
@@ -105,12 +90,12 @@ class Trainer:
         tensors, counters = state
         self.counters = Counters(**counters)
         self._run.cut_metrics(self.counters.metrics_size)
-        self.encoder.load_state_dict(_below(tensors, "weights"))
+        self.model.load_state_dict(_below(tensors, "weights"))
         if self.average is not None:
-            self.average = {name: tensor.to(self.device) for name, tensor in _below(tensors, "average").items()}
+            self.average.load_state_dict(_below(tensors, "average"))
         self.noise.set_state(tensors["noise"])
         self._last_report = self.counters.queries, self.counters.seconds
-        named = {name: parameter for name, parameter in self.encoder.named_parameters() if f"adam/{name}/step" in tensors}
+        named = {name: parameter for name, parameter in self.model.named_parameters() if f"adam/{name}/step" in tensors}
         self.optimizer.state.update({parameter: _below(tensors, f"adam/{name}") for name, parameter in named.items()})
         return True
 
@@ -121,8 +106,8 @@ class Trainer:
             TrainingError: The loss is not a number.
         """
         while not self.counters.finished:
-            for parts in self.examples.batches(self.counters.epoch, self.counters.step_in_epoch):
-                self.step(parts)
+            for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
+                self.step(batch)
                 self._tick()
                 if self._time_is_up():
                     break
@@ -134,18 +119,15 @@ class Trainer:
         """The share of the training that is done: by the clock where there is a limit, else by steps."""
         if self._limit is not None:
             return min(1.0, self.counters.seconds / self._limit)
-        return min(1.0, self.counters.step / (self._config.epochs * self.examples.steps_per_epoch))
+        return min(1.0, self.counters.step / (self._config.epochs * self.lesson.steps_per_epoch))
 
-    def step(self, parts: list[Part]) -> None:
-        """Learns from one batch."""
-        batch = collate(parts, self.encoder.space).to(self.device)
+    def step(self, batch: Any) -> int:
+        """Learns from one batch of the lesson; gives how many queries it had."""
         rate = learning_rate(self._config, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
-            vectors = self.encoder(batch, self.noise)  # (B, D)
-        loss_per_query = self.loss(vectors.float(), self.encoder.entity_matrix(), batch.answer_offsets, batch.answers)
+        loss_per_query, queries = self.lesson.loss_per_query(self.model, batch, self.noise)
         loss = float(loss_per_query.detach())
         if not math.isfinite(loss):
             raise TrainingError(
@@ -154,13 +136,14 @@ class Trainer:
             )
         loss_per_query.backward()  # type: ignore[no-untyped-call]
         if self._config.clip:
-            torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), self._config.clip)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.clip)
         self.optimizer.step()
         self._follow()
         self.counters.step += 1
         self.counters.step_in_epoch += 1
-        self.counters.queries += len(batch)
-        self._loss += loss * len(batch)
+        self.counters.queries += queries
+        self._loss += loss * queries
+        return queries
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -168,11 +151,11 @@ class Trainer:
         if self.average is None:
             return
         decay = min(self._config.average, (1 + self.counters.step) / (10 + self.counters.step))
-        for name, tensor in self.encoder.state_dict().items():
+        for mean, tensor in zip(self.average.state_dict().values(), self.model.state_dict().values(), strict=True):
             if tensor.is_floating_point():
-                self.average[name].lerp_(tensor, 1 - decay)
+                mean.lerp_(tensor, 1 - decay)
             else:
-                self.average[name].copy_(tensor)
+                mean.copy_(tensor)
 
     def _tick(self) -> None:
         """Looks at the clock after every step: time to report, time to save?"""
@@ -218,7 +201,7 @@ class Trainer:
         score, found = self._validate()
         if score is None or counters.best is None or score > counters.best * (1 + config.delta):
             counters.best, counters.best_epoch, counters.worse = score, counters.epoch, 0
-            self._run.save_weights(self._model_weights())
+            self._run.save_weights(self.best_guess.state_dict())
         else:
             counters.worse += 1
         self._report(
@@ -230,62 +213,42 @@ class Trainer:
         counters.finished = ended or (config.patience > 0 and counters.worse >= config.patience)
         self.save()
 
-    def _validate(self) -> tuple[float | None, dict[str, float]]:
-        """Gives the mean MRR over the shapes (macro, paper protocol) and that of each shape, in percent."""
-        if not self._config.validation_queries or not self._validation:
-            return None, {}
-        start = self._lap()
-        model = Encoder(self._recipe.model, self._run.space, self._recipe.seed) if self.average is not None else self.encoder
-        if self.average is not None:
-            model.load_state_dict(self.average)
-        model.eval()
-        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
-        rows = evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
-        self.encoder.train()
-        found = {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
-        self._validation_seconds = self._lap() - start
-        return found["average"], found
+    @property
+    def best_guess(self) -> nn.Module:
+        """The model as it would be used now: the average of the weights, if one is kept."""
+        return self.model if self.average is None else self.average
 
-    def _model_weights(self) -> dict[str, torch.Tensor]:
-        return self.average if self.average is not None else self.encoder.state_dict()
+    def _validate(self) -> tuple[float | None, Validation]:
+        """Gives what models are chosen by, if the lesson measures it, and all that was found."""
+        start = self._lap()
+        found = self.lesson.validate(self.best_guess.eval())
+        self.model.train()
+        self._validation_seconds = self._lap() - start
+        return found.get("average"), found
 
     def save(self) -> None:
         """Writes a checkpoint."""
         self.counters.metrics_size = self._run.metrics_size()
-        tensors = {f"weights/{name}": tensor for name, tensor in self.encoder.state_dict().items()}
+        tensors = {f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors["noise"] = self.noise.get_state()
         if self.average is not None:
-            tensors |= {f"average/{name}": tensor for name, tensor in self.average.items()}
-        for name, parameter in self.encoder.named_parameters():
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
             tensors |= {f"adam/{name}/{key}": value for key, value in self.optimizer.state.get(parameter, {}).items()}
         self._run.save_state(tensors, dataclasses.asdict(self.counters))
         self._saved = time.perf_counter()
 
     def memory_mb(self) -> int:
-        """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
-        weights = sum(parameter.numel() for parameter in self.encoder.parameters()) * 4
-        copies = 4 + (2 if self.average is not None else 0)  # weights, gradient, two moments; the average and its use in validation
-        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
-        tables = sum(
-            t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
-            for t in self.examples.tables
-        )
-        return round((weights * copies + buffers + tables) / 1e6)
-
-
-def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
-    if name not in queries or not len(queries[name]):
-        raise QueryError(
-            f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes"
-        )
-    return queries[name]
+        """Estimates the memory that training takes beyond the program and the graph."""
+        copies = 4 if self.average is None else 5  # weights, gradient, two moments; their average
+        return self.lesson.memory_mb(self.model, copies)
 
 
 def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
 
 
-def _device(recipe: Recipe) -> torch.device:
+def _device(recipe: AnyRecipe) -> torch.device:
     if recipe.device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(recipe.device)

@@ -1,0 +1,124 @@
+"""What a training learns: a model, its batches, their loss, and how good the model is.
+
+The loop (`starqe.learn.train`) knows nothing else of it, so whatever can be written as a lesson is trained, checkpointed and
+resumed alike.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from starqe.errors import QueryError
+from starqe.learn.examples import Examples, Part
+from starqe.learn.loss import ScoreLoss
+from starqe.learn.run import Run
+from starqe.learn.scorer import EncoderScorer
+from starqe.measure.evaluate import Measure, evaluate
+from starqe.model import Encoder, collate
+from starqe.queries import QueryTable, check_tables
+
+Batch = TypeVar("Batch")
+
+Validation = Mapping[str, float]
+"""What a validation found, in percent, by shape; ``average`` is what models are chosen by. Empty where there is none."""
+
+
+class Lesson(Protocol[Batch]):
+    """Everything that the loop needs to know."""
+
+    @property
+    def per_epoch(self) -> int:
+        """How many queries an epoch has."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+
+    def new_model(self) -> nn.Module:
+        """Makes a model with its first weights; the seed decides them."""
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Gives the batches of an epoch, from the given one on; they depend on the seed and the epoch alone."""
+
+    def loss_per_query(self, model: nn.Module, batch: Batch, noise: torch.Generator) -> tuple[Tensor, int]:
+        """Gives the mean loss over the queries of a batch, ready for ``backward``, and their number."""
+
+    def validate(self, model: nn.Module) -> Validation:
+        """Measures a model on validation."""
+
+    def memory_mb(self, model: nn.Module, copies: int) -> int:
+        """Estimates the memory that training takes, with so many copies of the weights (gradients and moments among them)."""
+
+
+class QueryLesson:
+    """Teaches an encoder to answer queries.
+
+    Raises:
+        MismatchError: The queries are of another graph.
+        QueryError: There are no queries of a wanted shape.
+    """
+
+    def __init__(self, run: Run, queries: Mapping[str, QueryTable], validation: Mapping[str, QueryTable] | None = None) -> None:
+        recipe = run.recipe
+        self._run, self._config = run, recipe.train
+        check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
+        self.examples = Examples(run.graph, {name: _table(queries, name) for name in self._config.shapes}, self._config, recipe.seed)
+        first = self._config.validation_queries
+        self._validation = {name: table.take(range(min(first, len(table)))) for name, table in (validation or {}).items() if len(table)}
+        self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
+
+    @property
+    def per_epoch(self) -> int:
+        """How many queries an epoch has."""
+        return self.examples.per_epoch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return self.examples.steps_per_epoch
+
+    def new_model(self) -> Encoder:
+        """Makes an encoder with its first weights."""
+        return Encoder(self._run.recipe.model, self._run.space, self._run.recipe.seed)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
+        """Gives the batches of an epoch, from the given one on."""
+        return self.examples.batches(epoch, start)
+
+    def loss_per_query(self, model: nn.Module, batch: list[Part], noise: torch.Generator) -> tuple[Tensor, int]:
+        """Gives the mean loss over the queries of a batch, and their number."""
+        assert isinstance(model, Encoder)
+        device = model.embedding.weight.device
+        collated = collate(batch, model.space).to(device)
+        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+            vectors = model(collated, noise)  # (B, D)
+        return self._loss(vectors.float(), model.entity_matrix(), collated.answer_offsets, collated.answers), len(collated)
+
+    def validate(self, model: nn.Module) -> Validation:
+        """Gives the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
+        assert isinstance(model, Encoder)
+        if not self._config.validation_queries or not self._validation:
+            return {}
+        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
+        rows = evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
+        return {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
+
+    def memory_mb(self, model: nn.Module, copies: int) -> int:
+        """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
+        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
+        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
+        tables = sum(
+            t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
+            for t in self.examples.tables
+        )
+        return round((weights * copies + buffers + tables) / 1e6)
+
+
+def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
+    if name not in queries or not len(queries[name]):
+        raise QueryError(
+            f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes"
+        )
+    return queries[name]
