@@ -1,5 +1,6 @@
 """Documentation is executed: Python blocks run as they stand, and every entry of every table is explained somewhere."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from starqe.config import known_keys
 from starqe.kg import FORMS
+from starqe.kg.datasets import DATASETS
 from starqe.learn import PRESETS, Recipe
 from starqe.measure.metrics import METRICS
 from starqe.measure.protocol import PROTOCOLS
@@ -33,9 +35,10 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(document: Path, tmp_path: 
 
 
 KEYS = [key for section in (Recipe, QuerySettings) for key in known_keys(section) if key not in ("model", "train")]
+TABLES = (SHAPES, FORMS, DATASETS, PRESETS, METRICS, PROTOCOLS, TIES)
 
 
-@pytest.mark.parametrize("entry", [*SHAPES, *FORMS, *PRESETS, *METRICS, *PROTOCOLS, *TIES, *(key.split(".")[-1] for key in KEYS)])
+@pytest.mark.parametrize("entry", [*itertools.chain(*TABLES), *(key.split(".")[-1] for key in KEYS)])
 def test_every_entry_of_every_table_is_documented(entry: str) -> None:
     assert re.search(rf"(?<![\w-]){re.escape(entry)}(?![\w-])", EVERYTHING), entry
 

@@ -1,7 +1,7 @@
 """Identifiers and their ids, with labels for people."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -72,6 +72,29 @@ class Vocabulary:
     def by_label(self, label: str) -> list[int]:
         """Gives the ids that have this label in any language, ascending; several when the label is ambiguous."""
         return self._by_label.get(label, [])
+
+    def find_label(self, label: str, language: str | None = None) -> list[int]:
+        """Gives the ids that have this label, ascending: exactly so, or if there is none, in any upper or lower case.
+
+        Args:
+            label: The label.
+            language: The language of the label; left out, any.
+        """
+        tags = [tag for tag in self.labels if language is None or tag.lower() == language.lower()]
+
+        def has(id_: int, written: str, fold: Callable[[str], str]) -> bool:
+            return any(id_ in self.labels[tag] and fold(self.labels[tag][id_]) == written for tag in tags)
+
+        exact = [id_ for id_ in self.by_label(label) if has(id_, label, str)]
+        folded = label.casefold()
+        return exact or [id_ for id_ in self._by_folded_label.get(folded, []) if has(id_, folded, str.casefold)]
+
+    @cached_property
+    def _by_folded_label(self) -> dict[str, list[int]]:
+        found: dict[str, set[int]] = {}
+        for label, ids in self._by_label.items():
+            found.setdefault(label.casefold(), set()).update(ids)
+        return {label: sorted(ids) for label, ids in found.items()}
 
     @cached_property
     def _by_label(self) -> dict[str, list[int]]:
