@@ -3,6 +3,7 @@
     StarqeError                 exit code 1; str(error) is meant for people
     ├── InputError              a file or a value that was given breaks a rule (names file and line)
     │   └── QueryError          a query or a shape breaks a rule
+    │       └── SparqlError     a SPARQL text breaks a rule, or goes beyond the language (says where)
     ├── ConfigError             a configuration key or value is unknown or out of range
     ├── StorageError            a folder or file of ours cannot be read or written
     │   └── MismatchError       two things belong to different graphs (shows both fingerprints)
@@ -25,6 +26,23 @@ class InputError(StarqeError):
 
 class QueryError(InputError):
     """A query or a shape breaks a rule."""
+
+
+class SparqlError(QueryError):
+    """A SPARQL text breaks a rule, or asks for what starqe does not answer, at one place of it.
+
+    Args:
+        rule: What is wrong there.
+        way_out: What to write instead, as a sentence without its full stop.
+        line: The line, from 1.
+        column: The column in the line, from 1.
+        offset: How many characters stand before the place.
+        length: How many characters the place has; 0 at the end of the text.
+    """
+
+    def __init__(self, rule: str, way_out: str, line: int, column: int, offset: int, length: int) -> None:
+        super().__init__(f"{rule} (line {line}, column {column}). {way_out}")
+        self.line, self.column, self.offset, self.length = line, column, offset, length
 
 
 class ConfigError(StarqeError):

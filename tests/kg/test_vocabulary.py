@@ -63,6 +63,17 @@ def test_labels_find_all_ids_that_have_them_in_any_language():
     assert twins.by_label("paris") == []
 
 
+def test_a_label_is_found_in_another_case_if_nothing_has_it_as_it_is_written():
+    towns = Vocabulary(["a", "b", "c", "d"], {"en": {0: "Paris", 1: "PARIS", 3: "Straße"}, "FR": {1: "paris", 2: "PARIS"}})
+    assert towns.find_label("Paris") == [0]
+    assert towns.find_label("PARIS") == [1, 2]
+    assert towns.find_label("pARIS") == [0, 1, 2]
+    assert towns.find_label("Paris", "fr") == [1, 2]
+    assert towns.find_label("paris", "fr") == [1]
+    assert towns.find_label("STRASSE") == [3]
+    assert towns.find_label("Paris", "de") == towns.find_label("Lyon") == []
+
+
 def test_the_fingerprint_depends_on_the_identifiers_alone():
     assert Vocabulary(["a", "b"]).fingerprint == Vocabulary(["a", "b"], {"en": {0: "A"}}).fingerprint
     different = [["a", "b"], ["b", "a"], ["a"], ["ab"], ["a", "b", "c"], []]

@@ -21,7 +21,7 @@ from starqe.kg.rdf_in import read_rdf
 from starqe.kg.rdf_out import write_nquads
 from starqe.kg.report import Report
 from starqe.queries import SHAPES, QuerySettings, Shape, generate
-from starqe.queries.sparql import shape_sparql
+from starqe.queries.shape_sparql import shape_sparql
 from starqe.queries.sparql_engine import SparqlEngine
 from tests.kg import strategies as awkward
 from tests.queries import brute_force

@@ -9,6 +9,7 @@ from starqe.queries.query_set import check_tables, load_queries, tables_of
 from starqe.queries.sample import sample, sample_queries, turned
 from starqe.queries.settings import QuerySettings
 from starqe.queries.shape import SHAPES, Shape, read_shapes
+from starqe.queries.sparql import SparqlRequest, read_sparql
 from starqe.queries.sparql_engine import SparqlEngine
 from starqe.queries.sql import SqlEngine
 from starqe.queries.stats import query_set_stats
@@ -26,6 +27,7 @@ __all__ = [
     "QueryTable",
     "Shape",
     "SparqlEngine",
+    "SparqlRequest",
     "SqlEngine",
     "Variable",
     "answer",
@@ -41,6 +43,7 @@ __all__ = [
     "load_table",
     "query_set_stats",
     "read_shapes",
+    "read_sparql",
     "reify",
     "sample",
     "sample_queries",

@@ -23,7 +23,7 @@ from starqe.kg.rdf_out import SPLIT_GRAPH, write_nquads
 from starqe.queries.edges import Constants
 from starqe.queries.engine import Work
 from starqe.queries.shape import TARGET, node_kind
-from starqe.queries.sparql import node_variable, pair_variables, shape_sparql, solution_variables
+from starqe.queries.shape_sparql import node_variable, pair_variables, shape_sparql, solution_variables
 from starqe.queries.sparql_protocol import check_endpoint, select
 from starqe.queries.sql import pack
 
