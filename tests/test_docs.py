@@ -14,6 +14,7 @@ from starqe.measure.metrics import METRICS
 from starqe.measure.protocol import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.queries import SHAPES, QuerySettings
+from starqe.reason import ARCHITECTURES, LINKS, PREDICTORS, PredictorRecipe
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,8 +35,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(document: Path, tmp_path: 
     assert before == set()
 
 
-KEYS = [key for section in (Recipe, QuerySettings) for key in known_keys(section) if key not in ("model", "train")]
-TABLES = (SHAPES, FORMS, DATASETS, PRESETS, METRICS, PROTOCOLS, TIES)
+KEYS = [key for section in (Recipe, PredictorRecipe, QuerySettings) for key in known_keys(section) if key not in ("model", "train")]
+TABLES = (SHAPES, FORMS, DATASETS, PRESETS, PREDICTORS, ARCHITECTURES, METRICS, PROTOCOLS, LINKS, TIES)
 
 
 @pytest.mark.parametrize("entry", [*itertools.chain(*TABLES), *(key.split(".")[-1] for key in KEYS)])

@@ -53,7 +53,7 @@ def test_every_module_stands_in_a_room_of_the_list_or_on_the_ground():
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_point_up_the_list_of_rooms(path):
-    here = floor(name_of(path))
+    here = len(ROOMS) + 1 if path == SOURCE / "__init__.py" else floor(name_of(path))  # the front door leads into every room
     wrong = [module for module in imports(path) if module.split(".")[0] == "starqe" and floor(module) > here]
     assert wrong == []
 

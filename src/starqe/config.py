@@ -47,7 +47,7 @@ class Section(pydantic.BaseModel):
             place = values
             for parent in parents:
                 if not isinstance(place.get(parent), dict):
-                    raise ConfigError(_unknown(type(self), path.strip()))
+                    raise ConfigError(unknown_key(type(self), path.strip()))
                 place = place[parent]
             place[last] = _toml_value(text.strip())
         return type(self).parse(values)
@@ -117,7 +117,7 @@ def _explain(section: type[Section], error: pydantic.ValidationError, where: str
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            lines.append(where + _unknown(section, key))
+            lines.append(where + unknown_key(section, key))
         elif problem["type"] == "value_error":  # a rule over several keys, which says itself what it met
             lines.append(f"{where}{problem['ctx']['error']}")
         else:
@@ -125,7 +125,8 @@ def _explain(section: type[Section], error: pydantic.ValidationError, where: str
     return "\n".join(lines)
 
 
-def _unknown(section: type[Section], key: str) -> str:
+def unknown_key(section: type[Section], key: str) -> str:
+    """Says that a key is unknown, and which known one is nearest."""
     near = difflib.get_close_matches(key, known_keys(section), n=1, cutoff=0.5)
     return f"unknown key '{key}'." + (f" Did you mean '{near[0]}'?" if near else f" Known keys: {', '.join(known_keys(section))}")
 

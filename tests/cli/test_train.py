@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from starqe.cli.main import app
 from starqe.config import to_toml
-from starqe.errors import ConfigError, InputError
+from starqe.errors import ConfigError
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn import Recipe, preset
 
@@ -94,17 +94,6 @@ def test_every_rank_can_be_written_out(place: Path) -> None:
 def test_faithfulness_is_evaluation_on_the_training_queries(place: Path) -> None:
     rows = json.loads(call("evaluate", place / "run", place / "queries", "--split", "train", "--limit", "20", "--json"))
     assert {row["protocol"] for row in rows} == {"paper"}
-
-
-def test_the_oracle_of_the_embedded_graph_is_computed() -> None:
-    rows = json.loads(call("reproduce", "oracle", "--json"))
-    assert {row["row"] for row in rows} == {"Oracle (all splits)", "Oracle (test)"}
-    assert {row["shape"] for row in rows} == {"1p", "2p", "3p", "2i", "3i", "2i-1p", "1p-2i"}
-
-
-def test_the_oracle_wants_graph_and_queries_together(place: Path) -> None:
-    with pytest.raises(InputError, match="give --graph and --queries together"):
-        call("reproduce", "oracle", "--graph", place / "graph")
 
 
 def test_training_is_measured_for_every_similarity_and_loss(place: Path) -> None:

@@ -87,6 +87,35 @@ def evaluate(
     _print_rows(rows, as_json, ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "growth_mb", "seconds"))
 
 
+@app.command()
+def reason(
+    run: Annotated[Path, typer.Argument(help="The run folder of a model that was calibrated.")],
+    queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
+    limit: Annotated[int, typer.Option(help="Test queries a shape.")] = 200,
+    beams: Annotated[str, typer.Option(help="Beams to measure, with commas.")] = "1,4,16,32,64",
+    shapes: Annotated[str | None, typer.Option(help="Names with commas; all that are there if left out.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw MRR over speed to this picture.")] = None,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the executor: queries a second for each shape, and what a wider beam is worth."""
+    import torch
+
+    from starqe.bench.reasoning import bench_reason, plot_beams
+    from starqe.learn import Run
+    from starqe.queries import load_queries
+    from starqe.reason.reasoner import Reasoner
+
+    if threads:
+        torch.set_num_threads(threads)
+    opened = Run.open(run)
+    tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit, opened.graph)
+    rows = bench_reason(Reasoner.open(opened), tables, [int(beam) for beam in beams.split(",")])
+    if plot:
+        plot_beams(rows, plot)
+    _print_rows(rows, as_json, ("shape", "beam", "queries", "threads", "queries_per_second", "mrr", "growth_mb"))
+
+
 @contextlib.contextmanager
 def _queries(graph: Path | None, queries: Path | None, split: str, limit: int) -> Iterator[Any]:
     """Gives a graph and its queries; without folders, the embedded graph and queries generated on the spot."""

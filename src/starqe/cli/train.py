@@ -1,4 +1,4 @@
-"""``starqe train``: from queries to a model."""
+"""``starqe train``: from a graph and queries to a model."""
 
 import sys
 from pathlib import Path
@@ -9,15 +9,21 @@ import typer
 from starqe.cli.show import Json, print_json
 
 if TYPE_CHECKING:
-    from starqe.learn import Recipe, Run, Trainer
+    from starqe.learn import Lesson, TrainConfig, Trainer
+    from starqe.learn.config import AnyRecipe
+    from starqe.queries import QueryTable
+    from starqe.reason.run import AnyRun
 
 
 def train(
-    first: Annotated[Path, typer.Argument(metavar="[CONFIG.toml] GRAPH", help="A recipe (or --preset), then the folder of the graph.")],
-    second: Annotated[Path, typer.Argument(metavar="QUERIES", help="The folder of the query set.")],
-    third: Annotated[Path | None, typer.Argument(hidden=True)] = None,
+    places: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[CONFIG.toml] GRAPH [QUERIES]", help="A recipe (or --preset), the graph, and for an encoder its query set: folders."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
-    preset: Annotated[str | None, typer.Option(help="A recipe by name, such as starqe-fast; the docs list them.")] = None,
+    preset: Annotated[str | None, typer.Option(help="A recipe by name, such as starqe-fast or one-hop; the docs list them.")] = None,
     settings: Annotated[list[str], typer.Option("--set", help="key=value, such as train.batch=256; may be repeated.")] = [],  # noqa: B006
     minutes: Annotated[float | None, typer.Option(help="Train so long, validation included; the schedule follows the clock.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
@@ -25,29 +31,25 @@ def train(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also log to RUN/tensorboard.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on a graph and its queries.
+    """Train a model: an encoder on a graph and its queries, or a one-hop predictor on a graph.
 
     Give a recipe file before GRAPH, or name one with --preset. Interrupt at any time; --resume goes on from the last checkpoint.
     """
-    config, graph, queries = (first, second, third) if third else (None, first, second)
+    config, graph, queries = _sorted_out(places)
     if (config is None) == (preset is None) and not resume:
         raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
     import torch
 
+    from starqe.learn import Trainer, kind_of
+
     if threads:
         torch.set_num_threads(threads)
-    run = _run(graph, out, _recipe(config, preset, settings), resume)
-    from starqe.learn import QueryLesson, Trainer
-    from starqe.queries import load_queries, tables_of
-
-    wanted = run.recipe.train
-    there = tables_of(queries)
-    tables = load_queries(queries, "train", wanted.shapes, limit=wanted.pool_per_shape)
-    # Models trained on some shapes are chosen by these shapes too.
-    shapes = [shape for shape in wanted.shapes if shape in there.get("valid", {})]
-    validation = load_queries(queries, "valid", shapes, limit=wanted.validation_queries) if shapes and wanted.validation_queries else {}
+    recipe = _recipe(config, preset, settings)
+    _check_queries(recipe.kind if recipe else kind_of(out), queries)
+    run = _run(graph, out, recipe, resume)
+    lesson = _lesson(run, queries)
     with _Reporter(out, tensorboard, quiet=as_json) as reporter:
-        trainer = Trainer(run, QueryLesson(run, tables, validation), minutes, reporter.note)
+        trainer = Trainer(run, lesson, minutes, reporter.note)
         if resume and not trainer.resume() and not as_json:
             print("no checkpoint yet: starting from the beginning")
         reporter.begin(trainer)
@@ -67,27 +69,63 @@ def train(
         print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
 
 
-def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "Recipe | None":
-    from starqe.config import read_toml
-    from starqe.learn import Recipe
-    from starqe.learn import preset as recipe_of
+def load_tables(queries: Path, wanted: "TrainConfig") -> tuple[dict[str, "QueryTable"], dict[str, "QueryTable"]]:
+    """Reads what a recipe trains on and what it validates on, by shape."""
+    from starqe.queries import load_queries, tables_of
+
+    tables = load_queries(queries, "train", wanted.shapes, limit=wanted.pool_per_shape)
+    # Models trained on some shapes are chosen by these shapes too.
+    shapes = [shape for shape in wanted.shapes if shape in tables_of(queries).get("valid", {})]
+    validated = shapes and wanted.validation_queries
+    return tables, load_queries(queries, "valid", shapes, limit=wanted.validation_queries) if validated else {}
+
+
+def _sorted_out(places: list[Path]) -> tuple[Path | None, Path, Path | None]:
+    """Tells recipe, graph and queries apart: a recipe is a .toml file and stands first."""
+    config, folders = (places[0], places[1:]) if places[0].suffix == ".toml" else (None, places)
+    if not 1 <= len(folders) <= 2:
+        raise typer.BadParameter(f"give [CONFIG.toml] GRAPH [QUERIES], found {' '.join(map(str, places))}")
+    return config, folders[0], folders[1] if len(folders) == 2 else None
+
+
+def _check_queries(kind: str, queries: Path | None) -> None:
+    """Checks that there are queries for a model that learns from them, and none for one that does not."""
+    if kind == "encoder" and queries is None:
+        raise typer.BadParameter("an encoder learns from queries: give GRAPH QUERIES")
+    if kind == "predictor" and queries is not None:
+        raise typer.BadParameter(f"a one-hop predictor learns from the statements of the graph: leave QUERIES out, found {queries}")
+
+
+def _lesson(run: "AnyRun", queries: Path | None) -> "Lesson[Any]":
+    from starqe.learn import QueryLesson, Run
+    from starqe.reason.lesson import PredictLesson
+
+    if isinstance(run, Run):
+        assert queries is not None
+        return QueryLesson(run, *load_tables(queries, run.recipe.train))
+    return PredictLesson(run)
+
+
+def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "AnyRecipe | None":
+    from starqe.reason.presets import read_recipe, recipe_of
 
     if config is None and preset is None:
         return None
-    recipe = read_toml(config, Recipe) if config else recipe_of(str(preset))
+    recipe = read_recipe(config) if config else recipe_of(str(preset))
     return recipe.with_settings(settings)
 
 
-def _run(graph: Path, out: Path, recipe: "Recipe | None", resume: bool) -> "Run":
+def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "AnyRun":
     from starqe.errors import ConfigError, MismatchError
     from starqe.kg import load_graph
-    from starqe.learn import Run
+    from starqe.reason.run import RUNS, open_run
 
     loaded = load_graph(graph)
     if not resume:
         assert recipe is not None
-        return Run.create(out, recipe, loaded)
-    run = Run.open(out)
+        fitting: Any = recipe
+        return RUNS[recipe.kind].create(out, fitting, loaded)
+    run = open_run(out)
     if run.graph.fingerprint != loaded.fingerprint:
         raise MismatchError(
             f"{out} is a run on another graph (fingerprint {run.graph.fingerprint[:12]}, this graph {loaded.fingerprint[:12]})"

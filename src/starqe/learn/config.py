@@ -68,6 +68,8 @@ class TrainConfig(LoopConfig):
 class AnyRecipe(Section):
     """What the recipes of all kinds of models share."""
 
+    kind: str
+    """The kind of model: recipes of different kinds have different keys."""
     seed: int = 0
     """Decides the first weights, the order of the queries and the dropout, each by a stream of its own."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -78,5 +80,7 @@ class AnyRecipe(Section):
 class Recipe(AnyRecipe):
     """All that decides an encoder: with the graph, the queries and one thread, it decides it to the last bit."""
 
+    kind: Literal["encoder"] = "encoder"
+    """The kind of model that the recipe is for."""
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()

@@ -16,6 +16,7 @@ from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run
 from starqe.learn.scorer import EncoderScorer
 from starqe.measure.evaluate import Measure, evaluate
+from starqe.measure.rows import Row
 from starqe.model import Encoder, collate
 from starqe.queries import QueryTable, check_tables
 
@@ -98,12 +99,16 @@ class QueryLesson:
 
     def validate(self, model: nn.Module) -> Validation:
         """Gives the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
-        assert isinstance(model, Encoder)
         if not self._config.validation_queries or not self._validation:
             return {}
-        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
-        rows = evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
+        rows = self.measure(model)
         return {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
+
+    def measure(self, model: nn.Module) -> list[Row]:
+        """Ranks the answers of the validation queries; gives all metrics (paper protocol)."""
+        assert isinstance(model, Encoder)
+        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
+        return evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
 
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""

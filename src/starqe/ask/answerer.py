@@ -1,0 +1,290 @@
+"""The answerer: one query in, known and predicted answers out, with reasons."""
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from starqe.ask.answers import Answer, Answers, Explanation
+from starqe.ask.explain import explain_known, explain_predicted
+from starqe.ask.names import NameIndex
+from starqe.ask.probability import best_candidates, probabilities
+from starqe.errors import QueryError, StorageError, UnsupportedError
+from starqe.folders import read_header, write_header
+from starqe.kg import SPLITS, Graph, Known
+from starqe.learn import Run
+from starqe.queries import Query, Shape, answer, assignments
+from starqe.queries.sparql import SparqlRequest, read_sparql
+from starqe.queries.table import QueryTable, stack
+from starqe.reason.logistic import Logistic
+from starqe.reason.mixture import Weights
+from starqe.reason.reasoner import Reasoner
+
+FORMAT, VERSION = "starqe answering", 1
+HEADER = "answering.json"
+MOST_PREDICTED = 100
+"""How many predicted answers there are at most where nobody says how many."""
+THRESHOLD = 0.5
+"""How probable a predicted answer has to be where nobody says how many are wanted."""
+_BATCH = 32
+_KEPT = 256  # how many rankings are remembered
+
+Question = str | Query | SparqlRequest
+"""SPARQL, a query that asks for its target, or a text that has been read already."""
+
+
+class Answerer:
+    """Answers queries about a graph.
+
+    Args:
+        reasoner: Predicts.
+        probability: Turns what is predicted into probabilities.
+        splits: The splits of the graph that count as known.
+    """
+
+    def __init__(self, reasoner: Reasoner, probability: Logistic, splits: Collection[str] = SPLITS) -> None:
+        self.graph: Graph = reasoner.graph
+        self.splits = tuple(split for split in SPLITS if split in splits)
+        self._probability = probability
+        self._known: Known = self.graph.known(splits)
+        self._executor, self._mixture = reasoner.executor(self.splits), reasoner.mixture(self.splits)
+        self._kept: dict[tuple[Query, int], list[tuple[int, float]]] = {}
+
+    @classmethod
+    def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS) -> "Answerer":
+        """Opens the answerer of a run; another graph of the same vocabulary may take the place of its own.
+
+        Raises:
+            StorageError: The run was not calibrated, or its files are damaged.
+            MismatchError: The other graph has another vocabulary.
+        """
+        run = Run.open(folder, graph)
+        probability = load_probability(folder)
+        return cls(Reasoner.open(run), probability, splits)
+
+    @property
+    def weights(self) -> Weights:
+        """How much the executor counts beside the encoder, by class of shapes."""
+        return self._mixture.weights
+
+    def label(self, entity: str) -> str:
+        """Gives the label of an entity."""
+        return self.graph.entities.label(self.graph.entities.id(entity))
+
+    def relation_label(self, relation: str) -> str:
+        """Gives the label of a relation."""
+        return self.graph.relations.label(self.graph.relations.id(relation))
+
+    @cached_property
+    def names(self) -> NameIndex:
+        """The labels of the entities, to be looked up by how they begin."""
+        return NameIndex(self.graph.entities)
+
+    def ask(
+        self,
+        question: Question,
+        *,
+        top: int | None = None,
+        threshold: float = THRESHOLD,
+        known_only: bool = False,
+        max_atoms: int | None = None,
+    ) -> Answers:
+        """Answers a query.
+
+        Args:
+            question: SPARQL, or a `Query`.
+            top: How many answers are wanted, known and predicted together; LIMIT says the same, and the smaller counts. Without
+                either: all known answers, and the predicted ones that reach the threshold, at most `MOST_PREDICTED`.
+            threshold: The least probability of a predicted answer where nobody says how many are wanted.
+            known_only: Leave the predictions out.
+            max_atoms: Refuse larger queries.
+
+        Raises:
+            SparqlError: The text is not of the language.
+            QueryError: The query breaks a rule.
+            UnsupportedError: The query is valid, but nothing here can answer it.
+        """
+        return self.ask_many([question], top=top, threshold=threshold, known_only=known_only, max_atoms=max_atoms)[0]
+
+    def ask_many(
+        self,
+        questions: Sequence[Question],
+        *,
+        top: int | None = None,
+        threshold: float = THRESHOLD,
+        known_only: bool = False,
+        max_atoms: int | None = None,
+        max_known: int | None = None,
+        max_predicted: int | None = None,
+    ) -> list[Answers]:
+        """Answers several queries together, which is faster than one by one; the arguments are those of `ask`.
+
+        At most ``max_known`` known and ``max_predicted`` predicted answers are given for each, whatever it asks for; a note says
+        where more were asked for.
+        """
+        requests = [self.read(question, max_atoms) for question in questions]
+        known = [answer(self._known, request.query) for request in requests]
+        wanted = [_wanted(request, top) for request in requests]
+        room = [MOST_PREDICTED if most is None else max(0, most - len(k)) for most, k in zip(wanted, known, strict=True)]
+        counts = [0 if known_only else most if max_predicted is None else min(most, max_predicted) for most in room]
+        predicted, problems = self._predict([request.query for request in requests], known, counts)
+        return [
+            self._answers(request, known[i], predicted[i], problems[i], wanted[i], threshold, max_known, max_predicted)
+            for i, request in enumerate(requests)
+        ]
+
+    def read(self, question: Question, max_atoms: int | None = None) -> SparqlRequest:
+        """Reads a question: SPARQL text, or a query that asks for its target.
+
+        Raises:
+            SparqlError: The text is not of the language.
+            QueryError: The query has more atoms than allowed.
+        """
+        if isinstance(question, str):
+            return read_sparql(question, self.graph, max_atoms=max_atoms)
+        request = SparqlRequest(question, (question.target.name,)) if isinstance(question, Query) else question
+        if max_atoms is not None and len(request.query.all_atoms) > max_atoms:
+            raise QueryError(f"a query has at most {max_atoms} atoms here, found {len(request.query.all_atoms)}. Ask for less at once")
+        return request
+
+    def explain(self, question: Question, entity: str) -> Explanation:
+        """Explains one answer: by the statements that prove it, or by the best way in which it could hold.
+
+        Raises:
+            InputError: The entity does not occur in the graph.
+            UnsupportedError: It is not known, and the query has a form that cannot be predicted.
+        """
+        query = self.read(question).query
+        id_ = self.graph.entities.id(entity)
+        known = answer(self._known, query)
+        if id_ in known:
+            return explain_known(self._known, query, self._answer(id_, True, 1.0, {}))
+        found = self._explained_probability(query, known, id_)
+        return explain_predicted(self._executor, query, self._answer(id_, False, found, {}))
+
+    def _predict(
+        self, queries: Sequence[Query], known: Sequence[np.ndarray], counts: Sequence[int]
+    ) -> tuple[list[list[tuple[int, float]]], list[str]]:
+        """Gives the best candidates of every query with their probabilities, and why there are none where it has no shape."""
+        found: list[list[tuple[int, float]]] = [[] for _ in queries]
+        problems = [""] * len(queries)
+        by_shape: dict[Shape, list[tuple[int, QueryTable]]] = {}
+        for i, query in enumerate(queries):
+            if not counts[i]:
+                continue
+            if (kept := self._kept.get((query, counts[i]))) is not None:
+                found[i] = kept
+                continue
+            try:
+                table = query.to_table(self.graph)
+            except UnsupportedError as error:
+                problems[i] = str(error)
+                continue
+            by_shape.setdefault(table.shape, []).append((i, table))
+        for shape, members in by_shape.items():
+            for start in range(0, len(members), _BATCH):
+                part = members[start : start + _BATCH]
+                self._predict_batch(shape, part, queries, known, counts, found)
+        return found, problems
+
+    def _predict_batch(
+        self,
+        shape: Shape,
+        members: Sequence[tuple[int, QueryTable]],
+        queries: Sequence[Query],
+        known: Sequence[np.ndarray],
+        counts: Sequence[int],
+        found: list[list[tuple[int, float]]],
+    ) -> None:
+        table, numbers = stack([table for _, table in members]), [i for i, _ in members]
+        with torch.inference_mode():
+            scores = self._mixture.scores(table, np.arange(len(table)), torch.empty(len(table), len(self.graph.entities)))
+            best = best_candidates(scores, [known[i] for i in numbers], max(counts[i] for i in numbers))
+        chances = probabilities(self._probability, shape, best)
+        for place, i in enumerate(numbers):
+            there = np.isfinite(best.scores[place][: counts[i]])
+            pairs = zip(best.entities[place][: counts[i]][there].tolist(), chances[place][: counts[i]][there].tolist(), strict=True)
+            found[i] = self._kept[queries[i], counts[i]] = list(pairs)
+        while len(self._kept) > _KEPT:
+            self._kept.pop(next(iter(self._kept)))
+
+    def _answers(
+        self,
+        request: SparqlRequest,
+        known: np.ndarray,
+        predicted: list[tuple[int, float]],
+        problem: str,
+        wanted: int | None,
+        threshold: float,
+        max_known: int | None,
+        max_predicted: int | None,
+    ) -> Answers:
+        notes = [f"nothing is predicted: {problem}"] if problem else []
+        if wanted is None:
+            predicted = [(id_, chance) for id_, chance in predicted if chance >= threshold]
+        if len(predicted) == max_predicted and (wanted is None or wanted > len(known) + max_predicted):
+            notes.append(f"no more than {max_predicted:,} predicted answers are given")
+        ranked = [(int(id_), True, 1.0) for id_ in known] + [(id_, False, chance) for id_, chance in predicted]
+        ranked = ranked[request.offset : wanted]
+        entailed = sum(is_known for _, is_known, _ in ranked)
+        if max_known is not None and entailed > max_known:
+            ranked = ranked[:max_known] + ranked[entailed:]
+            notes.append(f"{entailed:,} answers are known, and the first {max_known:,} of them are given. The others come after OFFSET")
+        answers = tuple(self._answer(id_, is_known, chance, self._support(request, id_, is_known)) for id_, is_known, chance in ranked)
+        return Answers(request.query, request.columns, answers, self.splits, tuple(notes))
+
+    def _answer(self, id_: int, known: bool, probability: float, support: dict[str, str]) -> Answer:
+        vocabulary = self.graph.entities
+        return Answer(vocabulary.identifier(id_), vocabulary.label(id_), known, probability, support)
+
+    def _support(self, request: SparqlRequest, id_: int, known: bool) -> dict[str, str]:
+        """Gives what further variables stand for in one way to make the answer true; VALUES has said it of some."""
+        support = {variable.name: entity for variable, entity in request.given}
+        if not request.support:
+            return support
+        query, identifier = request.query, self.graph.entities.identifier
+        if known:
+            found = assignments(self._known, query, limit=1, given={query.target: id_})
+            return support | {variable.name: identifier(found[variable][0]) for variable in request.support}
+        explained = explain_predicted(self._executor, query, self._answer(id_, False, 0.0, {}))
+        return support | {variable.name: explained.assignment[variable.name] for variable in request.support}
+
+    def _explained_probability(self, query: Query, known: np.ndarray, id_: int) -> float:
+        """Gives the probability of an entity that may stand far down the ranking."""
+        predicted, _ = self._predict([query], [known], [MOST_PREDICTED])
+        for candidate, chance in predicted[0]:
+            if candidate == id_:
+                return chance
+        return min((chance for _, chance in predicted[0]), default=0.0)
+
+
+def save_probability(folder: Path, fitted: Logistic) -> None:
+    """Keeps the probability in a run's folder.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    try:
+        write_header(folder / HEADER, FORMAT, VERSION, {"probability": {"weights": list(fitted.weights), "bias": fitted.bias}})
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def load_probability(folder: Path) -> Logistic:
+    """Gives the probability that was kept in a run's folder.
+
+    Raises:
+        StorageError: The run was not calibrated, or the file is damaged.
+    """
+    if not (folder / HEADER).exists():
+        raise StorageError(f"{folder} was not calibrated, so its answers have no probabilities. Run: starqe calibrate {folder}")
+    content = read_header(folder / HEADER, FORMAT, VERSION)["probability"]
+    return Logistic(tuple(content["weights"]), content["bias"])
+
+
+def _wanted(request: SparqlRequest, top: int | None) -> int | None:
+    """Gives the end of the ranking that is wanted, or None where nobody says it."""
+    ends = [request.offset + most for most in (request.limit, top) if most is not None]
+    return min(ends, default=None)

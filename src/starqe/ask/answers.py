@@ -1,0 +1,170 @@
+"""What comes back: answers, known and predicted apart, and the reasons for them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starqe.errors import MissingExtraError
+from starqe.kg import Statement
+from starqe.queries import Atom, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One entity that answers a query."""
+
+    entity: str
+    label: str
+    known: bool
+    """Whether the graph entails it."""
+    probability: float
+    """1 for a known answer; else P(it is an answer in the complete graph | it is not known)."""
+    support: Mapping[str, str]
+    """What the further variables that were asked for stand for, by name: in one way in which the answer holds."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one query: known ones first, then predicted ones, the most probable first."""
+
+    query: Query
+    columns: tuple[str, ...]
+    """What was asked for, in its order: the target, further variables, and ``score`` or ``known``."""
+    answers: tuple[Answer, ...]
+    known_splits: tuple[str, ...]
+    """The splits of the graph that count as known."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know about these answers: what was left out, or is approximate."""
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    @property
+    def known(self) -> tuple[Answer, ...]:
+        """The answers that the graph entails."""
+        return tuple(answer for answer in self.answers if answer.known)
+
+    @property
+    def predicted(self) -> tuple[Answer, ...]:
+        """The answers that it does not entail."""
+        return tuple(answer for answer in self.answers if not answer.known)
+
+    def value(self, answer: Answer, column: str) -> str | bool | float | None:
+        """Gives what stands in a column: the entity, its probability (``score``), whether it is known (``known``), or its support."""
+        if column == self.query.target.name:
+            return answer.entity
+        return {"score": answer.probability, "known": answer.known}.get(column, answer.support.get(column))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Gives a plain dict for each answer: a key for each column, then its label, whether it is known, and its probability."""
+        more = ("label", "known", "probability")
+        return [
+            {name: self.value(answer, name) for name in self.columns} | {name: getattr(answer, name) for name in more} for answer in self
+        ]
+
+    def to_json(self) -> str:
+        """Writes the answers as JSON."""
+        content = {"columns": self.columns, "known_splits": self.known_splits, "notes": self.notes, "answers": self.rows()}
+        return json.dumps(content, ensure_ascii=False)
+
+    def to_arrow(self) -> "pa.Table":
+        """Gives the answers as an Arrow table."""
+        import pyarrow as pa
+
+        types = {"score": pa.float64(), "probability": pa.float64(), "known": pa.bool_()}
+        return pa.Table.from_pylist(self.rows(), schema=pa.schema([(name, types.get(name, pa.string())) for name in self._names]))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Gives the answers as a pandas data frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtraError("pandas", "pandas", "a data frame") from None
+        return pd.DataFrame(self.rows(), columns=self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys([*self.columns, "label", "known", "probability"]))
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one qualifier pair of a predicted statement adds to its probability."""
+
+    relation: str
+    value: str
+    difference: float
+    """The probability with all pairs, less the probability without this one."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One statement that an answer rests on."""
+
+    atom: Atom
+    """The statement as the query asks for it, with all variables filled in."""
+    fact: bool
+    """Whether the graph has it."""
+    probability: float
+    """1 for a fact; else how probable the statement is by itself."""
+    statements: tuple[Statement, ...] = ()
+    """For a fact: the statements of the graph that entail it."""
+    contributions: tuple[Contribution, ...] = ()
+    """For a prediction: what each of its qualifiers contributed."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an entity answers a query: one way in which the query holds, statement by statement."""
+
+    query: Query
+    answer: Answer
+    assignment: Mapping[str, str]
+    """What every variable of the query stands for, by name."""
+    reasons: tuple[Reason, ...]
+    """In the order of the query's atoms."""
+    note: str
+    """How far the explanation can be trusted."""
+
+    def to_json(self) -> str:
+        """Writes the explanation as JSON."""
+        reasons = [
+            {
+                "head": reason.atom.head,
+                "relation": reason.atom.relation,
+                "tail": reason.atom.tail,
+                "qualifiers": [list(pair) for pair in reason.atom.qualifiers],
+                "fact": reason.fact,
+                "probability": reason.probability,
+                "statements": [
+                    {"head": s.head, "relation": s.relation, "tail": s.tail, "qualifiers": [list(pair) for pair in s.qualifiers]}
+                    for s in reason.statements
+                ],
+                "contributions": [{"relation": c.relation, "value": c.value, "difference": c.difference} for c in reason.contributions],
+            }
+            for reason in self.reasons
+        ]
+        content = {
+            "answer": {
+                "entity": self.answer.entity,
+                "label": self.answer.label,
+                "known": self.answer.known,
+                "probability": self.answer.probability,
+            },
+            "assignment": dict(self.assignment),
+            "reasons": reasons,
+            "note": self.note,
+        }
+        return json.dumps(content, ensure_ascii=False)

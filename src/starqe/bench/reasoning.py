@@ -1,0 +1,86 @@
+"""How fast reasoning is, and what a wider beam is worth: the executor shape by shape, time beside quality."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from starqe.bench.measured import machine, measured
+from starqe.measure.evaluate import Measure, Scorer, evaluate
+from starqe.queries import QueryTable
+from starqe.reason.executor import Executor
+from starqe.reason.reasoner import Reasoner
+
+
+class _Timed:
+    """A scorer that adds up the time in which it scores."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer, self.seconds = scorer, 0.0
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        start = time.perf_counter()
+        scores = self._scorer.scores(table, rows, out)
+        self.seconds += time.perf_counter() - start
+        return scores
+
+
+def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: Sequence[int], batch: int = 64) -> list[dict[str, Any]]:
+    """Measures the executor for every shape and beam; it knows train only, and its answers are ranked by the protocol strict.
+
+    Args:
+        reasoner: What predicts.
+        queries: Test queries, by shape.
+        beams: How many candidates of an inner variable are predicted from. Shapes without inner variables are measured once.
+        batch: How many queries are worked on together.
+    """
+    rows = []
+    settings = Measure(protocol="strict", batch=batch, replicates=0)
+    for shape, table in queries.items():
+        for beam in beams if table.shape.of_kind("variable") else beams[:1]:
+            one = reasoner.executor(["train"])
+            timed = _Timed(Executor(one.known, one.one_hop, reasoner.settings.model_copy(update={"beam": beam})))
+            with measured() as work:
+                found = evaluate(timed, {shape: table}, len(reasoner.graph.entities), settings, graph=reasoner.graph)
+            mrr = next(row["ours"] for row in found if (row["shape"], row["metric"], row["average"]) == (shape, "MRR", "macro"))
+            rows.append(
+                {
+                    "shape": shape,
+                    "beam": beam,
+                    "queries": len(table),
+                    "threads": torch.get_num_threads(),
+                    "queries_per_second": round(len(table) / timed.seconds, 1),
+                    "mrr": round(mrr, 2),
+                    "growth_mb": round(work.growth_mb),
+                    "peak_mb": round(work.peak_mb),
+                    **machine(),
+                }
+            )
+    return rows
+
+
+def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draws MRR over queries a second, a line a shape and a point a beam."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+    for shape in dict.fromkeys(row["shape"] for row in rows):
+        mine = [row for row in rows if row["shape"] == shape]
+        if len(mine) < 2:
+            continue
+        axes.plot([row["queries_per_second"] for row in mine], [row["mrr"] for row in mine], marker="o", label=shape)
+        for row in mine:
+            axes.annotate(str(row["beam"]), (row["queries_per_second"], row["mrr"]), textcoords="offset points", xytext=(4, 4), fontsize=8)
+    axes.set_xscale("log")
+    axes.set_xlabel("queries a second (log scale); the number at a point is the beam")
+    axes.set_ylabel("MRR, macro, protocol strict (%)")
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

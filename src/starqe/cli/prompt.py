@@ -1,0 +1,76 @@
+"""The conversation of ``starqe ask``: history, completion of labels, and errors that do not end it."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starqe.errors import StarqeError
+
+if TYPE_CHECKING:
+    from starqe.ask import Answerer
+
+HISTORY = Path("~/.cache/starqe/history").expanduser()
+WELCOME = """Ask in SPARQL; an empty line ends the question, Tab completes a label inside quotes, Ctrl-D leaves.
+For example: SELECT ?x { "Albert Einstein" :educatedAt ?x }"""
+
+
+def converse(answerer: "Answerer", show: Callable[[str], None]) -> None:
+    """Asks for questions until the end of input, and shows the answers to each; history is kept where it can be."""
+    with _history(answerer):
+        print(WELCOME)
+        while (text := _question()) is not None:
+            if not text:
+                continue
+            try:
+                show(text)
+            except StarqeError as error:
+                print(f"starqe: {error}")
+
+
+def _question() -> str | None:
+    """Reads lines up to an empty one; None at the end of input, nothing where it was interrupted."""
+    lines: list[str] = []
+    try:
+        while line := input("  ... " if lines else "ask> ").rstrip():
+            lines.append(line)
+    except EOFError:
+        print()
+        return "\n".join(lines) or None
+    except KeyboardInterrupt:
+        print()
+        return ""
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _history(answerer: "Answerer") -> Iterator[None]:
+    """Keeps what was asked in a file, and completes labels; a system without readline has neither."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    with contextlib.suppress(OSError):
+        readline.read_history_file(HISTORY)
+    readline.set_completer_delims('"')
+    readline.set_completer(completer(answerer))
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            HISTORY.parent.mkdir(parents=True, exist_ok=True)
+            readline.set_history_length(1_000)
+            readline.write_history_file(HISTORY)
+
+
+def completer(answerer: "Answerer") -> Callable[[str, int], str | None]:
+    """Gives the function that readline asks for the n-th completion of what stands between quotes."""
+
+    def complete(text: str, state: int) -> str | None:
+        found = answerer.names.find(text, 20) if text else []
+        labels = [label for _, label in found if label.casefold().startswith(text.casefold())]
+        return labels[state] if state < len(labels) else None
+
+    return complete

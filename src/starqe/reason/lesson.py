@@ -1,0 +1,83 @@
+"""Teaches a one-hop predictor; the loop of `starqe.learn` trains it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from starqe.learn.lesson import Validation
+from starqe.learn.loss import ScoreLoss
+from starqe.reason.gaps import RELATION, Gaps
+from starqe.reason.links import LINKS, rank_links, some_statements
+from starqe.reason.predictor import Predictor
+from starqe.reason.run import PredictorRun
+from starqe.reason.scorer import PredictorScorer
+from starqe.reason.statements import Statements
+
+
+class PredictLesson:
+    """Teaches a predictor what is missing in statements (a `starqe.learn.lesson.Lesson`).
+
+    Raises:
+        InputError: The splits to learn from have no statement.
+    """
+
+    def __init__(self, run: PredictorRun) -> None:
+        self._run, self._config = run, run.recipe.train
+        self.statements = Statements(run.graph, self._config, run.recipe.seed)
+        limit = 0 if "valid" in self._config.splits else self._config.validation_questions
+        self._validation = some_statements(run.graph, "valid", limit, run.recipe.seed)
+        self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
+
+    @property
+    def per_epoch(self) -> int:
+        """How many questions an epoch has."""
+        return self.statements.per_epoch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return self.statements.steps_per_epoch
+
+    def new_model(self) -> Predictor:
+        """Makes a predictor with its first weights."""
+        return self._run.new_predictor()
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
+        """Gives the batches of an epoch, from the given one on."""
+        return self.statements.batches(epoch, start)
+
+    def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
+        """Gives the mean loss over the questions of a batch, and their number."""
+        assert isinstance(model, Predictor)
+        device = model.device
+        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+            vectors = model(batch, noise)  # (B, D)
+        total = vectors.new_zeros((), dtype=torch.float32)
+        for loss, rows in ((self._of_entities, batch.position != RELATION), (self._of_relations, batch.position == RELATION)):
+            if not rows.any():
+                continue
+            own = np.flatnonzero(rows)
+            part = batch if len(own) == len(batch) else batch.take(own)
+            mine = vectors.float() if part is batch else vectors.float().index_select(0, torch.from_numpy(own).to(device))
+            matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
+            offsets, answers = (torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answer_offsets, part.answers))
+            total = total + loss(mine, matrix, offsets, answers) * (len(own) / len(batch))
+        return total, len(batch)
+
+    def validate(self, model: nn.Module) -> Validation:
+        """Gives the mean MRR of tails, heads and both, in percent: filtered by train and valid, all entities candidates."""
+        assert isinstance(model, Predictor)
+        if not len(self._validation):
+            return {}
+        sums = rank_links(PredictorScorer(model), self._run.graph, self._validation, LINKS["ours"], ("train", "valid"))
+        found = {name: 100 * part.estimate("MRR", "macro").value for name, part in sums.items()}
+        return {name: round(value, 3) for name, value in {**found, "average": sum(found.values()) / len(found)}.items()}
+
+    def memory_mb(self, model: nn.Module, copies: int) -> int:
+        """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, questions."""
+        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
+        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
+        questions = 4 * 8 * (self.per_epoch + 2 * len(self._run.graph.pair_value))
+        return round((weights * copies + buffers + questions) / 1e6)

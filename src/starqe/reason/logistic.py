@@ -1,0 +1,57 @@
+"""Logistic regression, for calibration: few features, fitted by Newton's method."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+STEPS = 50
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Turns features into a probability: σ(bias + weights · features)."""
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        """Gives bias + weights · features: (n, k) -> (n,)."""
+        return np.asarray(features @ np.asarray(self.weights) + self.bias)
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """Gives the probabilities: (n, k) -> (n,)."""
+        return np.asarray(1 / (1 + np.exp(-self.logits(features))))
+
+
+def fit_logistic(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) -> Logistic:
+    """Fits the weights that make the truth most likely, with a small penalty on their squares, so that they stay finite.
+
+    Args:
+        features: What is known of each case. (n, k)
+        truth: Whether it came true. (n,) bool
+        ridge: The penalty; the bias has none but for a trace that keeps it finite where all cases are alike.
+    """
+    design = np.concatenate([features, np.ones((len(features), 1))], axis=1).astype(float)  # (n, k+1)
+    penalty = np.full(design.shape[1], ridge)
+    penalty[-1] = 1e-2
+    weights = np.zeros(design.shape[1])
+    target = truth.astype(float)
+    best = _objective(design, target, weights, penalty)
+    for _ in range(STEPS):
+        share = 1 / (1 + np.exp(-design @ weights))
+        slope = design.T @ (share - target) + penalty * weights
+        curve = (design * (share * (1 - share))[:, None]).T @ design + np.diag(penalty)
+        step = np.linalg.solve(curve, slope)
+        # Far from the optimum a whole step can overshoot: halve it until it helps.
+        while (value := _objective(design, target, weights - step, penalty)) > best + 1e-12 and np.abs(step).max() > 1e-9:
+            step = step / 2
+        weights = weights - step
+        if best - value < 1e-9 * max(1.0, abs(best)):
+            break
+        best = value
+    return Logistic(tuple(map(float, weights[:-1])), float(weights[-1]))
+
+
+def _objective(design: np.ndarray, target: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> float:
+    logits = design @ weights
+    return float(np.sum(np.logaddexp(0, logits) - target * logits) + 0.5 * np.sum(penalty * weights**2))

@@ -1,0 +1,126 @@
+"""The mixture: what the encoder says of a whole query, and what the executor derives edge by edge.
+
+Both become logarithms (of the softmax over all entities, and of the truth), and are added with weights. The weights are fitted
+on validation queries, one for each class of shapes, so that shapes which nobody has seen are weighted too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.kg import Graph
+from starqe.measure.evaluate import Scorer
+from starqe.measure.protocol import strict
+from starqe.measure.ranks import filtered_ranks
+from starqe.queries import QueryTable, Shape
+from starqe.queries.shape import TARGET
+
+CLASSES = ("one-hop", "path", "intersection", "mixed")
+"""The classes of shapes; see `shape_class`."""
+WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
+"""The weights of the executor that are tried; the encoder has the rest."""
+_LEAST = 1e-12  # a truth of 0 has no logarithm
+_BATCH = 64
+
+
+def shape_class(shape: Shape) -> str:
+    """Says which class a shape belongs to.
+
+    One edge is a one-hop; edges that all join an anchor with the target are an intersection; edges one after the other are a
+    path; all else (and every cycle) is mixed. The directions of the edges do not matter.
+    """
+    if len(shape.edges) == 1:
+        return "one-hop"
+    if not shape.of_kind("variable"):
+        return "intersection"
+    ends = [node for edge in shape.edges for node in edge]
+    return "path" if len(shape.nodes) == len(shape.edges) + 1 and max(map(ends.count, ends)) <= 2 and ends.count(TARGET) == 1 else "mixed"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The executor's weight for each class of shapes, from 0 (the encoder alone) to 1 (the executor alone)."""
+
+    executor: Mapping[str, float]
+
+    def of(self, shape: Shape) -> float:
+        """Gives the executor's weight for a shape."""
+        return self.executor[shape_class(shape)]
+
+
+ENCODER, EXECUTOR, EVEN = (Weights(dict.fromkeys(CLASSES, weight)) for weight in (0.0, 1.0, 0.5))
+"""One of the two switched off, and both alike."""
+
+
+class Mixture:
+    """Scores entities by encoder and executor together (a `Scorer`)."""
+
+    def __init__(self, encoder: Scorer, executor: Scorer, weights: Weights) -> None:
+        self._encoder, self._executor, self.weights = encoder, executor, weights
+        self._second: Tensor | None = None
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
+        """Gives the weighted sum of both logarithms for these rows of a table: (B, V)."""
+        weight = self.weights.of(table.shape)
+        if weight == 0:
+            return _log_share(self._encoder.scores(table, rows, out))
+        if weight == 1:
+            return _log_truth(self._executor.scores(table, rows, out))
+        if self._second is None or len(self._second) < len(rows):
+            self._second = torch.empty_like(out)
+        encoded = _log_share(self._encoder.scores(table, rows, self._second[: len(rows)]))
+        return _log_truth(self._executor.scores(table, rows, out)).mul_(weight).add_(encoded, alpha=1 - weight)
+
+
+def _log_share(scores: Tensor) -> Tensor:
+    return scores.sub_(scores.logsumexp(1, keepdim=True))
+
+
+def _log_truth(truth: Tensor) -> Tensor:
+    return truth.clamp_min_(_LEAST).log_()
+
+
+def fit_weights(graph: Graph, encoder: Scorer, executor: Scorer, validation: Mapping[str, QueryTable]) -> Weights:
+    """Fits the weights: for each class those with the best MRR of hard answers (macro) on validation queries.
+
+    A class that no validation query has gets the weight of the mixed class, or else half.
+
+    Args:
+        graph: What easy and hard answers are looked up in; the scorers see train only.
+        encoder: Scores of the encoder.
+        executor: Truths of the executor.
+        validation: Queries of the split valid, by shape.
+    """
+    sums: dict[str, np.ndarray] = {}
+    counts: dict[str, int] = {}
+    for table in validation.values():
+        reciprocal = _reciprocal_ranks(graph, encoder, executor, table)  # (queries, weights)
+        name = shape_class(table.shape)
+        # Every shape of a class counts the same, however many queries it has.
+        sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + (reciprocal.mean(axis=0) if len(reciprocal) else 0)
+        counts[name] = counts.get(name, 0) + len(reciprocal)
+    best = {name: WEIGHTS[int(sums[name].argmax())] for name in CLASSES if counts.get(name)}
+    return Weights({name: best.get(name, best.get("mixed", 0.5)) for name in CLASSES})
+
+
+def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: QueryTable) -> np.ndarray:
+    """Gives the mean reciprocal rank of the hard answers of each query, for every weight: (queries, weights)."""
+    task = strict(graph, table, np.arange(len(table)))
+    found = [np.empty((0, len(WEIGHTS)))]
+    buffers = torch.empty(3, _BATCH, len(graph.entities))
+    for start in range(0, len(task.rows), _BATCH):
+        rows = task.rows[start : start + _BATCH]
+        one, other, both = (buffer[: len(rows)] for buffer in buffers)
+        encoded = _log_share(encoder.scores(table, rows, one))
+        derived = _log_truth(executor.scores(table, rows, other))
+        ranked, filtered = task.ranked.part(start, start + len(rows)), task.filtered.part(start, start + len(rows))
+        columns = []
+        for weight in WEIGHTS:
+            torch.mul(derived, weight, out=both).add_(encoded, alpha=1 - weight)
+            ranks = filtered_ranks(both, ranked, filtered).realistic
+            columns.append(np.bincount(ranked.query, 1 / ranks, minlength=len(rows)) / ranked.counts)
+        found.append(np.stack(columns, axis=1))
+    return np.concatenate(found)

@@ -1,0 +1,20 @@
+"""What decides how a query is reasoned."""
+
+from typing import Literal
+
+import pydantic
+
+from starqe.config import Section
+
+
+class ReasonSettings(Section):
+    """How facts and predictions become the truth of a query."""
+
+    norm: Literal["product", "goedel", "lukasiewicz"] = "product"
+    """How the truths of several edges become one: their product, the smallest, or what is left of 1 when each takes away its doubt."""
+    beam: int = pydantic.Field(32, ge=1)
+    """For how many candidates of an inner variable predictions are made. Known facts are followed for all of them."""
+    cap: float = pydantic.Field(0.999, gt=0, lt=1)
+    """The most that a prediction can be true: less than a known fact."""
+    questions: int = pydantic.Field(4096, ge=1)
+    """How many one-hop predictions a query may need; the beam is narrowed until they suffice. One candidate is always asked."""

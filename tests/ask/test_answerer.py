@@ -1,0 +1,181 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from starqe.ask import Answerer
+from starqe.errors import InputError, QueryError, StorageError
+from starqe.kg import embedded_graph
+from starqe.learn import Run, preset
+from starqe.queries import Atom, Query, Variable, answer
+
+X, Y = Variable("x"), Variable("y")
+ADVISED = Query.conjunction([Atom(X, "doctoralAdvisor", Y), Atom(Y, "educatedAt", "UniversityOfCambridge")], "x")
+CAMBRIDGE = Query.conjunction([Atom(X, "educatedAt", "UniversityOfCambridge")], "x")
+
+
+def entities(answers: object) -> list[str]:
+    return [one.entity for one in answers]  # type: ignore[attr-defined]
+
+
+def test_known_answers_come_first_and_are_those_that_the_graph_entails(answerer: Answerer) -> None:
+    answers = answerer.ask(CAMBRIDGE, top=40)
+    exact = answer(answerer.graph.known(["train", "valid", "test"]), CAMBRIDGE)
+    assert [answerer.graph.entities.id(one.entity) for one in answers.known] == exact.tolist()
+    assert [one.known for one in answers] == sorted((one.known for one in answers), reverse=True)
+    assert {one.probability for one in answers.known} == {1.0}
+    assert len(answers) == 40
+
+
+def test_predicted_answers_are_not_known_and_their_probabilities_fall(answerer: Answerer) -> None:
+    answers = answerer.ask(ADVISED, top=60)
+    chances = [one.probability for one in answers.predicted]
+    assert chances == sorted(chances, reverse=True)
+    assert not {one.entity for one in answers.predicted} & {one.entity for one in answers.known}
+    assert all(0 <= chance <= 1 for chance in chances)
+
+
+def test_splits_that_do_not_count_as_known_turn_known_answers_into_candidates(askable_run: Path, answerer: Answerer) -> None:
+    train = Answerer.open(askable_run, splits=["train"])
+    few, all_ = train.ask(CAMBRIDGE, known_only=True), answerer.ask(CAMBRIDGE, known_only=True)
+    assert few.known_splits == ("train",)
+    assert set(entities(few)) < set(entities(all_))
+    ranked = train.ask(CAMBRIDGE, top=len(answerer.graph.entities))
+    assert set(entities(all_)) - set(entities(few)) <= set(entities(ranked.predicted))
+
+
+def test_without_a_number_only_probable_predictions_are_shown(answerer: Answerer) -> None:
+    assert not answerer.ask(CAMBRIDGE, threshold=1.0).predicted
+    everything = answerer.ask(CAMBRIDGE, threshold=0.0)
+    assert len(everything.predicted) == 100
+    half = answerer.ask(CAMBRIDGE, threshold=everything.predicted[50].probability)
+    assert 51 <= len(half.predicted) < 100 or half.predicted[-1].probability == everything.predicted[50].probability
+
+
+def test_known_only_leaves_predictions_out(answerer: Answerer) -> None:
+    assert not answerer.ask(CAMBRIDGE, known_only=True, top=99).predicted
+
+
+def test_limit_and_offset_cut_one_ranking(answerer: Answerer) -> None:
+    text = CAMBRIDGE.sparql(answerer.graph.names)
+    whole = answerer.ask(f"{text}\nLIMIT 30")
+    part = answerer.ask(f"{text}\nLIMIT 10 OFFSET 15")
+    assert entities(part) == entities(whole)[15:25]
+    assert entities(answerer.ask(f"{text}\nLIMIT 30", top=7)) == entities(whole)[:7]
+
+
+def test_text_and_query_have_the_same_answers(answerer: Answerer) -> None:
+    assert entities(answerer.ask(ADVISED.sparql(answerer.graph.names), top=30)) == entities(answerer.ask(ADVISED, top=30))
+
+
+def test_several_queries_together_are_answered_as_one_by_one(answerer: Answerer) -> None:
+    queries = [CAMBRIDGE, ADVISED, Query.conjunction([Atom("AlbertEinstein", "educatedAt", X)], "x"), CAMBRIDGE]
+    together = answerer.ask_many(queries, top=25)
+    for query, answers in zip(queries, together, strict=True):
+        fresh = answerer.ask(query, top=25)
+        assert entities(answers) == entities(fresh)
+        assert [one.probability for one in answers] == pytest.approx([one.probability for one in fresh], abs=1e-5)
+
+
+def test_further_variables_are_the_support_of_each_answer(answerer: Answerer) -> None:
+    answers = answerer.ask('SELECT ?x ?y ?score ?known { ?x "doctoral advisor" ?y . ?y "educated at" "University of Cambridge" } LIMIT 12')
+    known = answerer.graph.known(["train", "valid", "test"])
+    ids = answerer.graph.entities.id
+    relation = answerer.graph.relations.id
+    assert answers.columns == ("x", "y", "score", "known")
+    for one in answers.known:
+        assert known.holds(ids(one.entity), relation("doctoralAdvisor"), ids(one.support["y"]))
+        assert known.holds(ids(one.support["y"]), relation("educatedAt"), ids("UniversityOfCambridge"))
+    assert all(one.support["y"] in answerer.graph.entities for one in answers.predicted)
+    assert answers.rows()[0].keys() == {"x", "y", "score", "known", "label", "probability"}
+
+
+def test_answers_become_arrow_and_pandas_tables(answerer: Answerer) -> None:
+    answers = answerer.ask(CAMBRIDGE, top=9)
+    table = answers.to_arrow()
+    assert table.column_names == ["x", "label", "known", "probability"]
+    assert table["x"].to_pylist() == entities(answers)
+    frame = pytest.importorskip("pandas") and answers.to_pandas()
+    assert frame["probability"].tolist() == [one.probability for one in answers]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations([0, 1, 2]), st.permutations(["a", "b", "target"]))
+def test_names_of_variables_and_order_of_atoms_change_no_answer(answerer: Answerer, order: list[int], names: list[str]) -> None:
+    def query(order: list[int], names: list[str]) -> Query:
+        a, b, t = map(Variable, names)
+        atoms = [Atom("AlbertEinstein", "educatedAt", a), Atom(b, "educatedAt", a), Atom(b, "memberOf", t)]
+        return Query.conjunction([atoms[i] for i in order], t.name)
+
+    assert entities(answerer.ask(query(order, names), top=20)) == entities(answerer.ask(query([0, 1, 2], ["a", "b", "target"]), top=20))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 10_000))
+def test_adding_a_qualifier_never_adds_a_known_answer(answerer: Answerer, number: int) -> None:
+    graph = answerer.graph
+    qualified = np.flatnonzero(np.diff(graph.offsets))
+    statement = graph.statement(int(qualified[number % len(qualified)]))
+    plain = Query.conjunction([Atom(statement.head, statement.relation, X)], "x")
+    narrow = Query.conjunction([Atom(statement.head, statement.relation, X, statement.qualifiers[:1])], "x")
+    assert set(entities(answerer.ask(narrow, known_only=True))) <= set(entities(answerer.ask(plain, known_only=True)))
+
+
+def test_what_has_no_shape_is_answered_by_what_is_known_and_says_so(answerer: Answerer) -> None:
+    query = Query.conjunction([Atom(X, "doctoralAdvisor", X), Atom(X, "educatedAt", "UniversityOfCambridge")], "x")
+    answers = answerer.ask(query, top=5)
+    assert not answers.answers
+    assert "nothing is predicted: a shape has no edge from a node to itself" in answers.notes[0]
+
+
+def test_too_many_atoms_are_refused(answerer: Answerer) -> None:
+    with pytest.raises(QueryError, match="at most 1"):
+        answerer.ask(ADVISED, max_atoms=1)
+    with pytest.raises(QueryError, match="1"):
+        answerer.ask(ADVISED.sparql(answerer.graph.names), max_atoms=1)
+
+
+def test_a_known_answer_is_explained_by_the_statements_that_prove_it(answerer: Answerer) -> None:
+    first = answerer.ask(ADVISED).known[0]
+    explanation = answerer.explain(ADVISED, first.entity)
+    assert explanation.answer.known
+    assert [reason.fact for reason in explanation.reasons] == [True, True]
+    for reason in explanation.reasons:
+        assert all((s.head, s.relation, s.tail) == (reason.atom.head, reason.atom.relation, reason.atom.tail) for s in reason.statements)
+        assert reason.statements
+    assert explanation.assignment["x"] == first.entity
+
+
+def test_a_predicted_answer_is_explained_by_facts_and_predictions(answerer: Answerer) -> None:
+    query = Query.conjunction([Atom(X, "educatedAt", "UniversityOfCambridge", (("academicDegree", "BachelorOfArts"),))], "x")
+    one = answerer.ask(query, top=60).predicted[0]
+    explanation = answerer.explain(query, one.entity)
+    (reason,) = explanation.reasons
+    assert not reason.fact
+    assert explanation.answer.probability == pytest.approx(one.probability)
+    assert reason.atom.head == one.entity
+    (contribution,) = reason.contributions
+    assert (contribution.relation, contribution.value) == ("academicDegree", "BachelorOfArts")
+    plain = answerer.explain(CAMBRIDGE, one.entity).reasons[0]
+    if not plain.fact:
+        assert contribution.difference == pytest.approx(reason.probability - plain.probability, abs=1e-5)
+
+
+def test_an_unknown_entity_cannot_be_explained(answerer: Answerer) -> None:
+    with pytest.raises(InputError, match="Nobody"):
+        answerer.explain(CAMBRIDGE, "Nobody")
+
+
+def test_a_run_that_was_not_calibrated_says_what_to_do(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", preset("demo"), embedded_graph())
+    with pytest.raises(StorageError, match=r"was not calibrated.*starqe calibrate"):
+        Answerer.open(tmp_path / "run")
+
+
+def test_entities_are_found_by_how_their_names_begin(answerer: Answerer) -> None:
+    assert ("AlbertEinstein", "Albert Einstein") in answerer.names.find("albert e")
+    assert answerer.names.find("AlbertEins")[0] == ("AlbertEinstein", "Albert Einstein")
+    assert answerer.names.find("zzzz") == []
+    assert len(answerer.names.find("a", 5)) == 5

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+
+from starqe.kg import Graph, Statement, graph_of
+from starqe.queries import SHAPES, Atom, Query, QueryTable, Shape, Variable
+from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, WEIGHTS, Mixture, Weights, fit_weights, shape_class
+
+
+class Fixed:
+    """Scores every query alike."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = torch.tensor(values)
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self.values.expand(len(rows), -1))
+
+
+@pytest.fixture
+def graph() -> Graph:
+    # Entities in the order of their ids: a, b, c, d.
+    return graph_of(train=[Statement("a", "r", "b"), Statement("c", "r", "d")], valid=[Statement("a", "r", "c")])
+
+
+@pytest.fixture
+def table(graph: Graph) -> QueryTable:
+    return Query.conjunction([Atom("a", "r", Variable("x"))], "x").to_table(graph)
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        *((SHAPES[name].text, kind) for name, kind in (("1p", "one-hop"), ("2p", "path"), ("3p", "path"), ("2i", "intersection"))),
+        *((SHAPES[name].text, kind) for name, kind in (("3i", "intersection"), ("2i-1p", "mixed"), ("1p-2i", "mixed"))),
+        ("?>A", "one-hop"),
+        ("A>x ?>x", "path"),
+        ("?>A B>?", "intersection"),
+        ("A>x x>y y>? x>?", "mixed"),
+        ("A>? ?>x", "mixed"),
+    ],
+)
+def test_every_shape_has_a_class_whatever_the_directions(edges: str, expected: str) -> None:
+    assert shape_class(Shape.parse("s", edges)) == expected
+
+
+def test_the_mixture_adds_the_logarithms_by_their_weights(table: QueryTable) -> None:
+    # The softmax of log(1, 2, 4, 1) is (1, 2, 4, 1) / 8. With a weight of a quarter for the executor, the second entity gets
+    # 0.75 ln(2 / 8) + 0.25 ln(0.5) = -1.03972 - 0.17329.
+    encoder, executor = Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.0, 1.0)
+    scores = Mixture(encoder, executor, Weights(dict.fromkeys(CLASSES, 0.25))).scores(table, np.array([0, 0]), torch.empty(2, 4))
+    assert scores[:, 1].tolist() == pytest.approx([-1.21301] * 2, abs=1e-5)
+    assert scores[0, 2].item() == pytest.approx(0.75 * np.log(0.5) + 0.25 * np.log(1e-12), abs=1e-4)  # a truth of 0 stays finite
+
+
+def test_each_of_the_two_can_be_switched_off(table: QueryTable) -> None:
+    encoder, executor = Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0)
+    row, out = np.array([0]), torch.empty(1, 4)
+    assert Mixture(encoder, executor, ENCODER).scores(table, row, out)[0].exp().tolist() == pytest.approx([0.125, 0.25, 0.5, 0.125])
+    assert Mixture(encoder, executor, EXECUTOR).scores(table, row, out)[0].exp().tolist() == pytest.approx([0.1, 0.5, 0.25, 1.0])
+
+
+def _validation(graph: Graph, table: QueryTable) -> dict[str, QueryTable]:
+    header = {"split": "valid", "fingerprint": graph.fingerprint}
+    return {"1p": QueryTable(**{**vars(table), "header": header})}
+
+
+def test_the_weights_are_those_with_the_best_rank_of_hard_answers(graph: Graph, table: QueryTable) -> None:
+    # The hard answer of a -r-> ? is c; b is easy and filtered. a and d are its rivals.
+    right, wrong = Fixed(0.2, 0.0, 0.9, 0.1), Fixed(0.9, 0.0, 0.2, 0.8)
+    assert fit_weights(graph, Fixed(3.0, 0, 1, 2), right, _validation(graph, table)).executor["one-hop"] > 0.5
+    assert fit_weights(graph, Fixed(0.0, 0, 9, 0), wrong, _validation(graph, table)).executor["one-hop"] < 0.9
+
+
+def test_a_class_without_validation_queries_gets_half(graph: Graph, table: QueryTable) -> None:
+    fitted = fit_weights(graph, Fixed(0.0, 0, 9, 0), Fixed(0.9, 0.0, 0.2, 0.8), _validation(graph, table))
+    assert {fitted.executor[name] for name in CLASSES[1:]} == {0.5}
+    assert fitted.executor["one-hop"] in WEIGHTS
