@@ -3,7 +3,7 @@
 import pytest
 
 from starqe.measure.metrics import METRICS
-from starqe.measure.paper import PAPER, WD50K, beside_paper, published
+from starqe.measure.paper import PAPER, WD50K, beside_paper, published, published_count, published_impacts
 from starqe.queries.shape import SHAPES
 
 
@@ -80,3 +80,24 @@ def test_nothing_of_another_graph_is_compared_and_no_average_over_other_shapes()
     assert beside_paper([row, average], "results", WD50K)[1]["paper"] is None
     whole = [row | {"shape": shape} for shape in SHAPES]
     assert beside_paper([*whole, average], "results", WD50K)[-1]["paper"] == pytest.approx(57.387, abs=0.001)
+
+
+def test_counts_are_found_by_split_and_shape():
+    assert published_count("train", "1p") == 24_819
+    assert published_count("valid", "3i") == 169_195
+    assert published_count("test", "1p-2i") == 1_267_452
+    assert published_count("test", "4i") is None
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("metric", ["AMRI", "Hits@10", "MRR"])
+def test_six_impacts_ascend_for_every_shape_and_metric(shape: str, metric: str):
+    points = [figure.value for figure in published_impacts(shape, metric).values()]
+    assert len(points) == 6
+    assert points == sorted(points)
+
+
+def test_an_impact_is_found_by_relation():
+    figure = published_impacts("1p-2i", "Hits@10")["P1686"]
+    assert (figure.value, figure.deviation) == (61.66, 2.20)
+    assert published_impacts("4i", "MRR") == {}

@@ -62,3 +62,14 @@ def test_several_seeds_become_mean_and_deviation():
 
 def test_no_rows_give_an_empty_text():
     assert FORMATS["markdown"]([]) == FORMATS["latex"]([]) == ""
+
+
+def test_stacked_the_papers_number_and_the_difference_stand_in_lines_of_their_own():
+    (grid,) = grids([row(45.0, 30.98), row(None, row="other", missing="not run")], stacked=True)
+    assert grid.lines == (
+        ("StarQE", ("45.00",)),
+        ("StarQE, paper", ("30.98",)),
+        ("StarQE, difference", ("+14.02",)),
+        ("other", ("not run",)),
+    )
+    assert grid.title == "MRR, macro, protocol paper"

@@ -12,7 +12,7 @@ from starqe.cli.show import Json, print_json, progress
 
 def fit(
     source: Annotated[
-        Path, typer.Argument(help="A graph file or folder, as for `data import`, the name of a fetched data set, or a graph folder.")
+        Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")
     ],
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
     minutes: Annotated[float, typer.Option(min=0.05, help="Time for training.")] = 10,

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from starqe.cli import bench, data, demo, evaluate, queries, reproduce, train
+from starqe.cli import ask, bench, calibrate, data, demo, evaluate, fit, queries, reproduce, serve, train, tune
 from starqe.errors import StarqeError
 
 app = typer.Typer(
@@ -16,9 +16,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("ask")(ask.ask)
+app.command("serve")(serve.serve)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
+app.command("tune")(tune.tune)
 app.add_typer(data.app, name="data")
 app.add_typer(queries.app, name="queries")
 app.add_typer(bench.app, name="bench")

@@ -1,23 +1,73 @@
 """``starqe reproduce``: the paper's tables, each by one command."""
 
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from starqe.cli.evaluate import print_rows
-from starqe.cli.show import Json, print_json
+from starqe.cli.show import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from starqe.experiments import Report
+
+Table = Literal["statistics", "results", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers"]
 
 
 def reproduce(
-    table: Annotated[Literal["oracle"], typer.Argument(help="Which table.")],
-    graph: Annotated[Path | None, typer.Option(help="The folder of a graph; the embedded one if left out.")] = None,
+    table: Annotated[Table, typer.Argument(help="Which table.")],
+    graph: Annotated[Path | None, typer.Option(help="The folder of a graph; the embedded one, with tiny models, if left out.")] = None,
     queries: Annotated[Path | None, typer.Option(help="The folder of its query set.")] = None,
-    sources: Annotated[str, typer.Option(help="Where the oracle's frequencies come from.")] = "all splits,test",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where all is kept and resumed; tables share it. Left out: kept nowhere.")
+    ] = None,
+    as_published: Annotated[bool, typer.Option("--as-published", help="Train with the paper's hyper-parameters and loss.")] = False,
+    seeds: Annotated[int, typer.Option(help="So many seeds a row: mean and standard deviation.")] = 1,
+    budget: Annotated[float | None, typer.Option(help="Minutes of training, divided over the rows that are missing; 0: none.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Queries a shape to evaluate on; 5,000 if left out.")] = None,
+    minimum: Annotated[int, typer.Option(help="qualifiers: leave out relations that fewer queries of a shape contain.")] = 10,
+    sources: Annotated[str, typer.Option(help="oracle: where the frequencies come from.")] = "all splits,test",
+    threads: Annotated[int | None, typer.Option(help="All cores if left out; one on the embedded graph.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute a table of the paper, beside the paper's numbers."""
-    from starqe.experiments import TABLES
+    """Compute a table of the paper, beside the paper's numbers. The same command goes on after an interruption."""
+    import torch
 
-    rows = TABLES[table](graph, queries, [source.strip() for source in sources.split(",")])
-    print_json(rows) if as_json else print_rows(rows)
+    from starqe.experiments import Settings
+    from starqe.experiments import reproduce as run
+
+    if threads or graph is None:
+        torch.set_num_threads(threads or 1)
+    values = {"as_published": as_published, "seeds": seeds, "budget": budget, "limit": limit, "minimum": minimum}
+    settings = Settings.parse({**values, "sources": tuple(source.strip() for source in sources.split(","))})
+    with _folder(out, kept_nowhere=graph is None or table in ("statistics", "oracle")) as folder:
+        report, files = run(table, folder, graph, queries, settings, lambda text: print(text, file=sys.stderr, flush=True))
+        print_json(list(report.rows)) if as_json else _print(report, files if out else [])
+
+
+@contextlib.contextmanager
+def _folder(out: Path | None, kept_nowhere: bool) -> Iterator[Path]:
+    """Gives the folder to work in: the wanted one, or one that is gone afterwards where little is lost."""
+    if out is not None:
+        yield out
+    elif not kept_nowhere:
+        raise typer.BadParameter("models are trained for this table: give a folder to keep them in", param_hint="--out")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+
+
+def _print(report: "Report", files: list[Path]) -> None:
+    """Prints the main tables, the findings, and where the files are."""
+    print(report.title)
+    for grid in report.shown:
+        print_table(("", *grid.columns), [(name, *cells) for name, cells in grid.lines], grid.title)
+    for verdict in report.verdicts:
+        print(f"{verdict.word}: {verdict.claim} ({verdict.numbers})")
+    for name, text in report.provenance.items():
+        print(f"{name}: {text}")
+    for file in files:
+        print(file)

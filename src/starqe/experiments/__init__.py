@@ -1,9 +1,23 @@
-"""How the paper is reproduced: each table a function, each row a preset."""
+"""How the paper is reproduced: each table a function, each row a regime."""
 
 from starqe.experiments.held_out import FrequencyScorer, held_out_table
-from starqe.experiments.oracle import oracle_table
+from starqe.experiments.impact import impacts
+from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
+from starqe.experiments.report import Report
+from starqe.experiments.reproduce import TABLES, reproduce
+from starqe.experiments.workplace import Settings, Workplace, open_workplace
 
-TABLES = {"oracle": oracle_table}
-"""The paper's tables that can be computed, by the name on the command line."""
-
-__all__ = ["TABLES", "FrequencyScorer", "held_out_table", "oracle_table"]
+__all__ = [
+    "REGIMES",
+    "ROWS",
+    "TABLES",
+    "FrequencyScorer",
+    "Report",
+    "Settings",
+    "Workplace",
+    "held_out_table",
+    "impacts",
+    "open_workplace",
+    "recipe_of",
+    "reproduce",
+]

@@ -165,3 +165,67 @@ PAPER: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 
 ``results`` and ``generalisation`` are of test queries, ``faithfulness`` is of training queries.
 """
+
+COUNTS: Mapping[str, str] = {
+    "train": "24819 313088 5950990 48513 318735 306022 1088539",
+    "valid": "4100 100706 2968315 15648 169195 169438 569957",
+    "test": "7716 202045 6433476 38207 547272 445007 1267452",
+}
+"""How many queries each split has."""
+
+HUBS: Mapping[str, float] = {
+    "hubs": 623,
+    "largest_in_degree": 4_424,
+    "3i_queries_with_hubs": 38_011_148_464,
+    "3i_queries_at_the_largest": 14_421_138_424,
+    "share_of_the_largest": 38,
+    "share_of_hubs": 99.9,
+    "hits_at_10_of_constant_answer": 93,
+    "hits_at_10_of_constant_answer_without_hubs": 3,
+}
+"""What the appendix on hubs says, by the names of `starqe.queries.hub_stats`."""
+
+ANSWERS_2P: Mapping[str, float] = {"max": 1_351, "upper_quartile": 3}
+"""What a footnote says about the answers of a 2p query, without naming the split."""
+
+IMPACT: Mapping[str, Mapping[str, str]] = {
+    "AMRI": {
+        "1p": "P518 -5.24±2.09, P453 -2.75±0.78, P1264 -0.02±0.42, P805 +2.42±2.58, P17 +2.53±3.02, P1346 +4.08±3.30",
+        "2p": "P453 -64.91±40.79, P2241 -10.62±50.67, P102 -7.14±23.57, P805 +11.56±2.26, P531 +13.35±32.37, P1686 +24.04±6.48",
+        "3p": "P102 -4.53±15.78, P453 -4.23±2.75, P2241 -2.65±12.77, P2937 +14.16±21.84, P92 +16.77±14.57, P805 +17.95±2.53",
+        "2i": "P2715 -1.93±5.53, P453 -0.85±3.90, P4100 -0.67±2.06, P156 +3.42±2.93, P17 +4.08±5.46, P805 +34.56±5.43",
+        "3i": "P453 -2.18±4.01, P2241 -1.37±5.09, P4100 -0.77±1.09, P1013 +6.28±4.06, P805 +14.13±2.31, P2842 +42.44±36.23",
+        "2i-1p": "P2241 -5.29±4.07, P459 -1.81±7.30, P366 -0.01±0.02, P131 +3.89±4.81, P805 +10.37±5.57, P1686 +24.58±6.44",
+        "1p-2i": "P2241 -3.56±8.66, P17 -3.30±4.91, P453 -2.66±5.26, P1013 +24.53±21.48, P654 +31.24±46.20, P805 +77.99±10.23",
+    },
+    "Hits@10": {
+        "1p": "P1264 +3.64±1.50, P453 +6.00±2.70, P518 +6.84±4.47, P1686 +13.70±1.19, P1346 +24.04±3.87, P2453 +33.03±4.26",
+        "2p": "P459 -5.74±2.76, P453 -5.15±12.26, P1011 -4.55±24.48, P122 +45.00±0.00, P1686 +47.00±0.38, P837 +47.49±5.83",
+        "3p": "P155 -0.44±0.99, P1552 -0.16±0.32, P937 +0.00±0.00, P812 +50.64±11.27, P122 +62.28±0.00, P3823 +72.85±42.07",
+        "2i": "P291 -0.08±0.18, P3680 +0.00±0.00, P2614 +0.00±0.00, P518 +23.39±4.00, P1686 +29.49±2.32, P805 +34.64±2.82",
+        "3i": "P2241 -3.44±4.47, P4100 -0.33±1.73, P1534 -0.33±1.13, P805 +16.72±2.81, P3831 +17.49±2.35, P518 +21.94±1.42",
+        "2i-1p": "P1346 -0.53±0.11, P2453 -0.05±0.11, P3680 +0.00±0.00, P39 +51.71±36.91, P1686 +56.63±0.73, P837 +62.98±27.55",
+        "1p-2i": "P459 -6.63±14.51, P407 -6.34±14.91, P2241 -3.13±3.40, P102 +49.04±12.18, P1686 +61.66±2.20, P805 +63.10±0.38",
+    },
+    "MRR": {
+        "1p": "P518 +2.88±0.86, P453 +3.78±0.98, P17 +4.12±1.23, P1264 +11.17±2.30, P1346 +27.78±4.01, P2453 +45.82±3.48",
+        "2p": "P453 -2.05±5.57, P3680 -0.33±0.55, P1552 -0.01±0.59, P407 +58.38±7.57, P1310 +64.49±7.77, P837 +78.12±1.50",
+        "3p": "P3680 -0.36±0.57, P175 -0.30±0.46, P1441 -0.02±0.04, P1310 +65.54±7.14, P3823 +76.07±10.71, P837 +76.71±1.65",
+        "2i": "P3680 -0.07±1.16, P291 -0.06±0.09, P459 +0.09±1.11, P1686 +29.23±1.98, P1264 +34.53±16.62, P805 +35.19±1.50",
+        "3i": "P2241 -8.03±5.50, P3680 -0.01±0.27, P291 -0.00±0.00, P642 +22.43±15.70, P518 +28.26±2.68, P1264 +32.88±25.04",
+        "2i-1p": "P3680 -0.32±0.31, P2453 +0.03±0.43, P1441 +0.40±1.20, P1686 +53.11±0.58, P39 +55.05±23.43, P837 +82.67±2.60",
+        "1p-2i": "P2241 -8.57±7.45, P1039 -3.33±6.94, P92 -0.70±2.65, P1686 +57.30±1.64, P805 +57.36±0.98, P837 +75.11±3.91",
+    },
+}
+"""The qualifier relations with the least and the greatest impact: metric -> shape -> relation and points, ascending."""
+
+
+def published_count(split: str, shape: str) -> int | None:
+    """Gives how many queries the paper has of a split and a shape, or None."""
+    return int(COUNTS[split].split()[PATTERNS.index(shape)]) if split in COUNTS and shape in PATTERNS else None
+
+
+def published_impacts(shape: str, metric: str) -> dict[str, Figure]:
+    """Gives the published impacts of a shape: relation -> points, ascending; empty where the paper has none."""
+    line = IMPACT.get(metric, {}).get(shape, "")
+    return {relation: _figure(points) for relation, points in (part.split() for part in line.split(",") if part)}

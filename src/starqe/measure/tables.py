@@ -30,18 +30,24 @@ LONG = (
 
 @dataclass(frozen=True)
 class Grid:
-    """One table: results by their name (lines) and shape (columns), all of one metric, average and protocol."""
+    """One table: a title, the heads of the columns after the first, and lines with their names.
+
+    Results stand by their name (lines) and shape (columns), all of one metric, average and protocol.
+    """
 
     title: str
-    shapes: tuple[str, ...]
+    columns: tuple[str, ...]
     lines: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def grids(rows: Iterable[Row]) -> list[Grid]:
-    """Arranges rows into one grid for each metric, average and protocol; several seeds become mean ± standard deviation."""
+def grids(rows: Iterable[Row], stacked: bool = False) -> list[Grid]:
+    """Arranges rows into one grid for each metric, average and protocol; several seeds become mean ± standard deviation.
+
+    The paper's number and the difference stand behind ours in a cell or, stacked, in lines below: narrow enough for a terminal.
+    """
     rows = _one_a_cell(rows)
     keys = dict.fromkeys((row["metric"], row["average"], row["protocol"]) for row in rows)
-    return [_grid(key, [row for row in rows if (row["metric"], row["average"], row["protocol"]) == key]) for key in keys]
+    return [_grid(key, [row for row in rows if (row["metric"], row["average"], row["protocol"]) == key], stacked) for key in keys]
 
 
 def difference(row: Row) -> float | None:
@@ -50,9 +56,13 @@ def difference(row: Row) -> float | None:
 
 
 def cell(row: Row) -> str:
-    """Writes one result: ``52.10 ± 0.30 (51.72, +0.38)`` is ours, its deviation over seeds, the paper's, and the difference."""
+    """Writes one result: ``52.10 ± 0.30 (51.72, +0.38)`` is ours, its deviation over seeds, the paper's, and the difference.
+
+    Where there is none, ``missing`` says why, or a dash stands.
+    """
     if row["ours"] is None:
-        return "–" if row["paper"] is None else f"– ({row['paper']:.2f})"
+        missing = row.get("missing") or "–"
+        return missing if row["paper"] is None else f"{missing} ({row['paper']:.2f})"
     text = f"{row['ours']:.2f}"
     if row.get("deviation") is not None:
         text += f" ± {row['deviation']:.2f}"
@@ -62,18 +72,18 @@ def cell(row: Row) -> str:
 
 def markdown(rows: Iterable[Row]) -> str:
     """Writes Markdown tables, each under its title."""
-    return "\n".join(_markdown(grid) for grid in grids(rows))
+    return "\n".join(grid_markdown(grid) for grid in grids(rows))
 
 
 def latex(rows: Iterable[Row]) -> str:
     """Writes LaTeX tables, which need the package booktabs."""
-    return "\n".join(_latex(grid) for grid in grids(rows))
+    return "\n".join(grid_latex(grid) for grid in grids(rows))
 
 
-def comma_separated(rows: Iterable[Row]) -> str:
-    """Writes one line a number, with every column, unrounded."""
+def comma_separated(rows: Iterable[Row], more: Sequence[str] = ()) -> str:
+    """Writes one line a number, with every column and those that only some rows have, unrounded."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, LONG, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, (*LONG, *more), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for row in rows:
         seed = " ".join(map(str, row["seed"])) if isinstance(row["seed"], list) else row["seed"]
@@ -91,37 +101,53 @@ def _one_a_cell(rows: Iterable[Row]) -> list[Row]:
     return rows if len(cells) == len(rows) else over_seeds(rows)
 
 
-def _grid(key: tuple[str, str, str], rows: Sequence[Row]) -> Grid:
+def _grid(key: tuple[str, str, str], rows: Sequence[Row], stacked: bool) -> Grid:
     metric, average, protocol = key
     shapes = tuple(dict.fromkeys(row["shape"] for row in rows))
-    cells = {(row["row"], row["shape"]): cell(row) for row in rows}
-    names = dict.fromkeys(row["row"] for row in rows)
-    lines = tuple((name, tuple(cells.get((name, shape), "–") for shape in shapes)) for name in names)
+    lines: list[tuple[str, tuple[str, ...]]] = []
+    for name in dict.fromkeys(row["row"] for row in rows):
+        mine = {row["shape"]: row for row in rows if row["row"] == name}
+        for suffix, write in _STACKED.items() if stacked else {"": cell}.items():
+            if not suffix or any(row["paper"] is not None for row in mine.values()):
+                lines.append((name + suffix, tuple(write(mine[shape]) if shape in mine else "–" for shape in shapes)))
+    if stacked:
+        return Grid(f"{metric}, {average}, protocol {protocol}", shapes, tuple(lines))
     compared = ": ours (the paper's, difference)" if any(row["paper"] is not None for row in rows) else ""
-    return Grid(f"{metric}, {average}, protocol {protocol}{compared}", shapes, lines)
+    return Grid(f"{metric}, {average}, protocol {protocol}{compared}", shapes, tuple(lines))
 
 
-def _markdown(grid: Grid) -> str:
+_STACKED: Mapping[str, Callable[[Row], str]] = {
+    "": lambda row: cell({**row, "paper": None}),
+    ", paper": lambda row: "–" if row["paper"] is None else f"{row['paper']:.2f}",
+    ", difference": lambda row: "–" if (gap := difference(row)) is None else f"{gap:+.2f}",
+}
+
+
+def grid_markdown(grid: Grid) -> str:
+    """Writes one table as Markdown, under its title."""
+
     def line(fields: Iterable[str]) -> str:
         return "| " + " | ".join(field.replace("|", "\\|") for field in fields) + " |"
 
-    rule = ["---", *["---:"] * len(grid.shapes)]
+    rule = ["---", *["---:"] * len(grid.columns)]
     body = [line((name, *cells)) for name, cells in grid.lines]
-    return "\n".join([f"**{grid.title}**", "", line(["", *grid.shapes]), line(rule), *body, ""])
+    return "\n".join([f"**{grid.title}**", "", line(["", *grid.columns]), line(rule), *body, ""])
 
 
-def _latex(grid: Grid) -> str:
+def grid_latex(grid: Grid) -> str:
+    """Writes one table as LaTeX, which needs the package booktabs."""
+
     def line(fields: Iterable[str]) -> str:
         return "    " + " & ".join(map(_escape, fields)) + r" \\"
 
     head = [
         r"\begin{table}",
         rf"  \caption{{{_escape(grid.title)}}}",
-        rf"  \begin{{tabular}}{{l{'r' * len(grid.shapes)}}}",
+        rf"  \begin{{tabular}}{{l{'r' * len(grid.columns)}}}",
         r"    \toprule",
     ]
     body = [line((name, *cells)) for name, cells in grid.lines]
-    return "\n".join([*head, line(["", *grid.shapes]), r"    \midrule", *body, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+    return "\n".join([*head, line(["", *grid.columns]), r"    \midrule", *body, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--"}

@@ -1,0 +1,118 @@
+"""A reproduced table: its numbers in every form, what they say about the paper's findings, and where they come from."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from starqe import __version__
+from starqe.experiments.findings import Verdict
+from starqe.experiments.training import finished
+from starqe.experiments.workplace import Workplace, write_json
+from starqe.folders import new_file
+from starqe.measure.paper import WD50K
+from starqe.measure.rows import Row
+from starqe.measure.tables import Grid, comma_separated, difference, grid_latex, grid_markdown
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a table consists of; `write` puts it into files."""
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    """One a number and seed."""
+    grids: Sequence[Grid]
+    """The same for people."""
+    shown: Sequence[Grid]
+    """The main ones, narrow enough for a terminal."""
+    draw: Callable[[Path], None]
+    """Draws the plot into a file."""
+    verdicts: Sequence[Verdict] = ()
+    notes: Sequence[str] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    more: Sequence[str] = ()
+    """Columns that only these rows have."""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes JSON, Markdown, CSV, LaTeX and the plot; gives the files.
+
+        Raises:
+            StorageError: The disk refuses.
+        """
+        rows = [{**row, "difference": difference(row)} for row in self.rows]
+        write_json(folder / "rows.json", rows)
+        texts = {"table.md": self.markdown(), "table.csv": comma_separated(self.rows, self.more), "table.tex": self.latex()}
+        for name, text in texts.items():
+            with new_file(folder / name, overwrite=True) as beside:
+                beside.write_text(text, encoding="utf-8")
+        with new_file(folder / "plot.png", overwrite=True) as beside:
+            self.draw(beside)
+        return [folder / name for name in ("rows.json", *texts, "plot.png")]
+
+    def markdown(self) -> str:
+        """Gives the page: the tables, the findings, the notes, and the provenance."""
+        parts = [f"# {self.title}", ""]
+        if self.verdicts:
+            parts += ["## What the paper found", "", *(f"- {verdict}" for verdict in self.verdicts), ""]
+        parts += ["## Numbers", "", "![The numbers as a plot](plot.png)", "", *map(grid_markdown, self.grids)]
+        if self.notes:
+            parts += ["## Notes", "", *(f"- {note}" for note in self.notes), ""]
+        parts += ["## Provenance", "", *(f"- {name}: {text}" for name, text in self.provenance.items()), ""]
+        return "\n".join(parts)
+
+    def latex(self) -> str:
+        """Gives the tables for LaTeX, with the provenance as a comment."""
+        comments = [f"% {name}: {text}" for name, text in self.provenance.items()]
+        return "\n".join([*map(grid_latex, self.grids), *comments, ""])
+
+
+def provenance(work: Workplace, trained: Mapping[str, str] | None = None, sample: str = "") -> dict[str, str]:
+    """Says where the numbers come from: version, machine, graph, recipes, minutes, sample.
+
+    Args:
+        work: The folder.
+        trained: The rows that are trained, with their regimes.
+        sample: How many of which queries were evaluated.
+    """
+    found = {"starqe": f"{__version__}{_commit()}"}
+    graph = "WD50K" if work.graph.fingerprint == WD50K else "the embedded graph" if work.tiny else "a graph"
+    found["graph"] = f"{graph}, fingerprint {work.graph.fingerprint[:12]}"
+    if trained:
+        recipes = "the paper's hyper-parameters and loss" if work.settings.as_published else "ours, in the paper's regimes"
+        found["recipes"] = recipes + (", cut down to seconds" if work.tiny else "")
+        found["seeds"] = ", ".join(map(str, work.seeds))
+        budget = (
+            f"a budget of {work.settings.budget:g} minutes for the rows that were missing; " if work.settings.budget is not None else ""
+        )
+        found["training"] = budget + "; ".join(_trained(work, row, regime) for row, regime in trained.items())
+    if sample:
+        found["sample"] = sample
+    if trained and work.tiny:
+        found["caution"] = "models of seconds on the embedded graph: they show that the table can be made, and nothing about the paper"
+    found["machine"] = f"{os.cpu_count()} cores ({platform.machine()}), threads {torch.get_num_threads()}, torch {torch.__version__}"
+    return found
+
+
+def _trained(work: Workplace, row: str, regime: str) -> str:
+    records = [(seed, finished(work, (regime, seed))) for seed in work.seeds]
+    texts = [
+        f"{record['minutes']:.3g} minutes, {record['queries']:,} queries, threads {record['threads']}" if record else "not run"
+        for _, record in records
+    ]
+    return f"{row} {' / '.join(texts)}"
+
+
+def _commit() -> str:
+    """Names the commit, if the package stands in a checkout."""
+    try:
+        here = Path(__file__).parent
+        found = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f", commit {found.stdout.strip()}"

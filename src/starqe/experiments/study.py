@@ -1,0 +1,277 @@
+"""The study folder: trials of hyper-parameters that are comparable, made by one process or by several at the same time.
+
+    study.json           {"format": "starqe study", "version": 1, the terms: graph, queries, base, space, objective, minutes}
+    journal.jsonl        every trial, in optuna's journal form
+    trials/007/          recipe and metrics of a trial; that of the best one is a whole run
+    best.toml            the recipe of the best trial
+    summary.md           the result for people, with history.png and importances.png
+
+The journal needs no database, and its lines are appended under a lock. All locks here are the kernel's: they vanish with the process
+that holds them, so a trial that is marked as running and whose lock is free belongs to a process that was killed.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import optuna
+from filelock import FileLock, Timeout
+from optuna.pruners import MedianPruner
+from optuna.samplers import TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from starqe import __version__
+from starqe.config import known_keys
+from starqe.errors import ConfigError, MismatchError, StorageError
+from starqe.experiments.search_space import AUTHORS_SPACE, Space, Value, distributions, plain, value_at, with_values
+from starqe.folders import new_file, read_header, write_header
+from starqe.learn.config import Recipe
+from starqe.seed import derive
+
+FORMAT, VERSION = "starqe study", 1
+HEADER, JOURNAL = "study.json", "journal.jsonl"
+KEPT = ("config.toml", "metrics.jsonl")
+"""What is kept of every trial; of the best one all but the state to resume from is kept."""
+
+Objective = Literal["Hits@10", "MRR"]
+State = Literal["complete", "pruned", "failed", "cut off", "running"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all trials of a study share.
+
+    Raises:
+        ConfigError: Nothing is validated, so there is no objective.
+    """
+
+    graph: str
+    """The fingerprint of the graph."""
+    queries: Mapping[str, int]
+    """The number of queries that are used, by split and shape."""
+    base: Recipe
+    """Everything outside the space; its seed also decides what is tried."""
+    space: Space = field(default_factory=lambda: AUTHORS_SPACE)
+    objective: Objective = "Hits@10"
+    """What is maximised: of the validation queries, macro, the mean over the shapes, in percent."""
+    minutes: float | None = None
+    """The time that a trial has; None leaves it to the epochs of the recipe."""
+
+    def __post_init__(self) -> None:
+        if not self.base.train.validation_queries:
+            raise ConfigError("a search needs validation, found train.validation_queries=0. Set it to 500, for example")
+
+    def plain(self) -> dict[str, Any]:
+        """Gives the terms as JSON has them; what the space decides is left out of the base."""
+        sections = {key.rpartition(".")[0] for key in known_keys(Recipe)}
+        outside = [key for key in known_keys(Recipe) if key not in sections and key not in self.space]
+        values = {key: value_at(self.base, key) for key in outside}
+        return {
+            "graph": self.graph,
+            "objective": self.objective,
+            "minutes": self.minutes,
+            "queries": dict(self.queries),
+            "space": {key: plain(domain) for key, domain in self.space.items()},
+            "base": {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a trial."""
+
+    trial: int
+    state: State
+    value: float | None
+    """The objective; of a pruned trial the last one before it was stopped."""
+    epochs: int
+    seconds: float | None
+    parameters: dict[str, Value]
+    error: str | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the trial says something of its parameters: one that was interrupted or killed says nothing."""
+        return self.state in ("complete", "pruned", "failed")
+
+
+class Study:
+    """A study folder: found, or made if there is none.
+
+    Raises:
+        MismatchError: The study there has other terms.
+        StorageError: Something else stands there, the study is damaged, or the disk refuses.
+    """
+
+    def __init__(self, folder: Path, terms: Terms) -> None:
+        self.folder, self.terms = folder, terms
+        self._distributions = distributions(terms.space)
+        self._claim: FileLock | None = None
+        self._lock = FileLock(folder / ".study.lock")
+        _check_ours(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self.alone():
+                self._agree()
+                (folder / "trials").mkdir(exist_ok=True)
+                self._study = self._open()
+        except OSError as error:
+            raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+
+    @property
+    def best(self) -> Result | None:
+        """The complete trial with the highest objective, the earliest of equals."""
+        complete = [result for result in self.results() if result.state == "complete" and result.value is not None]
+        return max(complete, key=lambda result: (result.value, -result.trial), default=None)
+
+    def results(self) -> list[Result]:
+        """Gives all trials, in the order of their beginning."""
+        return [_result(trial) for trial in self._study.get_trials(deepcopy=False)]
+
+    def run_folder(self, trial: int) -> Path:
+        """Says where the run of a trial stands."""
+        return self.folder / "trials" / f"{trial:03d}"
+
+    def recipe(self, parameters: Mapping[str, Value]) -> Recipe:
+        """Gives the whole recipe of these parameters.
+
+        Raises:
+            ConfigError: They do not go together.
+        """
+        return with_values(self.terms.base, parameters)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps all other processes from changing the study."""
+        with self._lock:
+            yield
+
+    def begin(self, trials: int) -> Trial | None:
+        """Begins a trial, or gives None if so many are finished or running; marks those of killed processes as cut off.
+
+        The seed and the number of a trial decide its sampler, so processes that share a study never try the same twice by accident.
+        """
+        with self.alone():
+            self._bury()
+            results = self.results()
+            if sum(result.counts or result.state == "running" for result in results) >= trials:
+                return None
+            self._study.sampler = TPESampler(seed=derive(self.terms.base.seed, f"trial {len(results)}") % 2**32)
+            trial = self._study.ask(fixed_distributions=self._distributions)
+            self._claim = FileLock(self._claim_path(trial.number))
+            self._claim.acquire()
+            return trial
+
+    def end(self, trial: Trial, state: State, value: float | None = None, error: str | None = None) -> Result:
+        """Ends a trial, and clears away what need not be kept."""
+        with self.alone():
+            if error is not None:
+                trial.set_user_attr("error", error)
+            self._study.tell(trial, value, state=_TOLD[state])
+            if self._claim is not None:
+                self._claim.release()
+            self._tidy()
+            return _result(self._study.get_trials(deepcopy=False)[trial.number])
+
+    def _agree(self) -> None:
+        """Writes the header, or checks that the one there has the same terms."""
+        wanted = self.terms.plain()
+        if not (self.folder / HEADER).exists():
+            with new_file(self.folder / HEADER, overwrite=False) as beside:
+                write_header(beside, FORMAT, VERSION, {**wanted, "starqe": __version__})
+        found = _flat(read_header(self.folder / HEADER, FORMAT, VERSION))
+        for key in _flat(wanted) | found:
+            here, there = _flat(wanted).get(key), found.get(key)
+            if here != there and key not in ("format", "version", "starqe"):
+                raise MismatchError(
+                    f"trials of one study have the same terms: '{key}' is {_short(there)} in {self.folder} and {_short(here)} here. "
+                    "Choose another folder, or the same terms"
+                )
+
+    def _open(self) -> optuna.Study:
+        lock = FileLock(self.folder / ".journal.lock")
+        path = self.folder / JOURNAL
+        with lock:
+            _mend(path)
+        try:
+            # Optuna's own locks are files that outlive a killed process, and the next one waits half a minute for them.
+            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))  # type: ignore[arg-type]
+        except (ValueError, KeyError) as error:
+            raise StorageError(f"{path}: damaged ({error}). Begin a new study in another folder") from error
+        return optuna.create_study(storage=storage, study_name="starqe", direction="maximize", pruner=MedianPruner(), load_if_exists=True)
+
+    def _claim_path(self, trial: int) -> Path:
+        """Says where the lock stands that a process holds as long as it works on a trial."""
+        return self.folder / "trials" / f".{trial:03d}.lock"
+
+    def _bury(self) -> None:
+        """Marks the trials of killed processes."""
+        for result in self.results():
+            if result.state == "running":
+                with contextlib.suppress(Timeout), FileLock(self._claim_path(result.trial)).acquire(blocking=False):
+                    self._study.tell(result.trial, state=TrialState.FAIL)
+
+    def _tidy(self) -> None:
+        """Clears away all but recipe and metrics of every trial that is not the best, and locks that nobody holds."""
+        best = self.best
+        for result in self.results():
+            if result.state == "running":
+                continue
+            self._claim_path(result.trial).unlink(missing_ok=True)
+            is_best = best is not None and result.trial == best.trial
+            for path in self.run_folder(result.trial).glob("*"):
+                if path.name == "state.safetensors" or not (is_best or path.name in KEPT):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+_TOLD: Mapping[State, TrialState] = {
+    "complete": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+    "cut off": TrialState.FAIL,
+}
+
+
+def _result(trial: FrozenTrial) -> Result:
+    error = trial.user_attrs.get("error")
+    state: State = "running"
+    if trial.state.is_finished():
+        state = next(name for name, told in _TOLD.items() if told == trial.state)
+        state = "cut off" if state == "failed" and error is None else state
+    seconds = trial.duration.total_seconds() if trial.duration and state != "cut off" else None
+    value = trial.value if state in ("complete", "pruned") else None
+    return Result(trial.number, state, value, len(trial.intermediate_values), seconds, dict(trial.params), error)
+
+
+def _check_ours(folder: Path) -> None:
+    """Checks that a folder is a study, or may become one.
+
+    Raises:
+        StorageError: It has something else in it.
+    """
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if HEADER not in names and any(not name.startswith(".") for name in names):
+        raise StorageError(f"a study is begun in a new or empty folder, and {folder} has something else in it. Choose another place")
+
+
+def _mend(journal: Path) -> None:
+    """Takes back a last line that a full disk or a power failure cut off: optuna would refuse the whole journal."""
+    content = journal.read_bytes() if journal.exists() else b""
+    if content and not content.endswith(b"\n"):
+        os.truncate(journal, content.rfind(b"\n") + 1)
+
+
+def _flat(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives terms with the keys of their tables dotted: ``base.train.epochs``."""
+    tables = {f"{name}.{key}": value for name, table in terms.items() if isinstance(table, dict) for key, value in table.items()}
+    return {**{name: value for name, value in terms.items() if not isinstance(value, dict)}, **tables}
+
+
+def _short(value: Any) -> str:
+    return value[:12] if isinstance(value, str) else "not there" if value is None else str(value)

@@ -1,0 +1,145 @@
+"""Models for the rows of a table: trained where they are missing, by the share of the budget that each has."""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from starqe.errors import ConfigError, StarqeError
+from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
+from starqe.experiments.workplace import Workplace, read_json, write_json
+from starqe.learn import QueryLesson, Run, Trainer
+from starqe.learn.run import HEADER
+from starqe.queries import load_queries, tables_of
+
+TELL_SECONDS = 30.0
+"""Epochs are told of no more often than this."""
+
+Job = tuple[str, int]
+"""A regime and a seed."""
+
+
+def shares(budget: float, weights: Mapping[Job, float]) -> dict[Job, float]:
+    """Divides minutes by weight."""
+    whole = sum(weights.values())
+    return {job: budget * weight / whole for job, weight in weights.items()}
+
+
+def finished(work: Workplace, job: Job) -> dict[str, Any] | None:
+    """Gives the record of a finished training, or None.
+
+    Raises:
+        ConfigError: The run that is there has another recipe than the one wanted.
+        StorageError: The record or the run is damaged.
+    """
+    folder = work.run_folder(*job)
+    if (folder / HEADER).exists() and (found := Run.open(folder, work.graph).recipe) != _recipe(work, job):
+        raise ConfigError(
+            f"{folder} was trained by another recipe (its config.toml, seed {found.seed}). Delete that folder, or choose another --out"
+        )
+    record: dict[str, Any] | None = read_json(folder / "trained.json") if (folder / "trained.json").exists() else None
+    return record
+
+
+def plan(work: Workplace, table: str) -> dict[Job, float | None]:
+    """Says how long each missing model of a table is trained; None is as long as its recipe says.
+
+    The first call with a budget divides it over all that is missing then, and later calls with the same budget keep to that: so
+    a table that was interrupted takes as long in all as one that was not.
+    """
+    jobs = [(regime, seed) for regime in dict.fromkeys(ROWS[table].values()) for seed in work.seeds]
+    missing = [job for job in jobs if finished(work, job) is None]
+    if work.settings.budget is None or not missing:
+        return dict.fromkeys(missing)
+    path = work.folder / table / "plan.json"
+    kept = read_json(path) if path.exists() else {}
+    minutes = kept.get("minutes", {})
+    if kept.get("budget") != work.settings.budget or any(_name(job) not in minutes for job in missing):
+        divided = shares(work.settings.budget, {job: REGIMES[job[0]].weight for job in missing})
+        minutes = {_name(job): share for job, share in divided.items()}
+        write_json(path, {"budget": work.settings.budget, "minutes": minutes})
+    return {job: minutes[_name(job)] for job in missing}
+
+
+def train_missing(work: Workplace, table: str) -> dict[Job, str]:
+    """Trains every model that a table lacks; says why one is still missing.
+
+    What fails for a reason of its own (no queries of a shape, a loss that is not a number) leaves its row out, and the others go on.
+    """
+    planned = plan(work, table)
+    if not planned:
+        return {}
+    if work.settings.budget == 0:
+        return dict.fromkeys(planned, "the budget is 0")
+    if work.settings.budget is not None:
+        parts = ", ".join(f"{_name(job)} {minutes:.3g}" for job, minutes in planned.items())
+        work.tell(f"a budget of {work.settings.budget:g} minutes of training: {parts}")
+    reasons = {}
+    for place, (job, minutes) in enumerate(planned.items()):
+        left = _left(list(planned.values())[place:])
+        work.tell(f"{_name(job)}: training, {place + 1} of {len(planned)}{left}")
+        try:
+            record = _train(work, job, minutes)
+        except StarqeError as error:
+            reasons[job] = str(error)
+            work.tell(f"{_name(job)}: not run: {error}")
+            continue
+        best = f", validation MRR {record['validation_mrr']:.2f}" if record["validation_mrr"] is not None else ""
+        work.tell(f"{_name(job)}: {record['queries']:,} queries in {record['minutes']:.3g} minutes{best}")
+    return reasons
+
+
+def _train(work: Workplace, job: Job, minutes: float | None) -> dict[str, Any]:
+    """Trains one model, from its last checkpoint if there is one, and notes that it is finished."""
+    folder = work.run_folder(*job)
+    if folder.exists() and not (folder / HEADER).exists():  # killed while the folder was made
+        shutil.rmtree(folder)
+    run = Run.open(folder, work.graph) if folder.exists() else Run.create(folder, _recipe(work, job), work.graph)
+    config, there = run.recipe.train, tables_of(work.queries)
+    shapes = [shape for shape in config.shapes if shape in there.get("train", {})]
+    tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
+    judged = [shape for shape in config.shapes if shape in there.get("valid", {})]
+    validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
+    trainer = Trainer(run, QueryLesson(run, tables, validation), minutes, _Epochs(work).note)
+    trainer.resume()
+    counters = trainer.train()
+    record = {
+        "minutes": counters.seconds / 60,
+        "queries": counters.queries,
+        "epochs": counters.epoch,
+        "best_epoch": counters.best_epoch,
+        "validation_mrr": counters.best,
+        "threads": torch.get_num_threads(),
+        "device": str(trainer.device),
+    }
+    write_json(folder / "trained.json", record)
+    return record
+
+
+class _Epochs:
+    """Tells of epochs, now and then."""
+
+    def __init__(self, work: Workplace) -> None:
+        self._work, self._told = work, time.monotonic()
+
+    def note(self, line: dict[str, Any]) -> None:
+        if line.get("validation") and time.monotonic() - self._told >= TELL_SECONDS:
+            self._told = time.monotonic()
+            minutes = line["seconds"] / 60
+            left = f", about {minutes / line['progress'] - minutes:.1f} left" if line["progress"] else ""
+            self._work.tell(f"  epoch {line['epoch']}: {minutes:.1f} minutes{left}, validation MRR {line['validation_mrr']:.2f}")
+
+
+def _recipe(work: Workplace, job: Job) -> Any:
+    return recipe_of(*job, as_published=work.settings.as_published, tiny=work.tiny)
+
+
+def _left(minutes: Sequence[float | None]) -> str:
+    known = [part for part in minutes if part is not None]
+    return f"; about {sum(known):.3g} minutes left" if len(known) == len(minutes) else ""
+
+
+def _name(job: Job) -> str:
+    return f"{job[0]}-{job[1]}"

@@ -1,0 +1,137 @@
+"""The folder that tables are reproduced in: it knows its graph, keeps what is finished, and goes on after an interruption.
+
+work.json                {"format": "starqe reproduction", "version": 1, fingerprint of the graph, settings of the queries, …}
+queries/                 the queries of the embedded graph, if it is used
+runs/starqe-0/           the run of a regime and a seed; tables share it
+runs/starqe-0/trained.json, test-5000.json, …   that its training is finished, and its evaluations
+results/ …               a table: rows.json, table.md, table.csv, table.tex, plot.png; plan.json divides its budget
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from starqe.config import Section
+from starqe.errors import InputError, MismatchError, StorageError
+from starqe.folders import new_file, read_header, write_header
+from starqe.kg import Graph, embedded_graph, load_graph
+from starqe.measure.oracle import SOURCES
+from starqe.queries import generate
+from starqe.queries.query_set import check_graph
+
+FORMAT, VERSION = "starqe reproduction", 1
+HEADER = "work.json"
+
+Tell = Callable[[str], None]
+"""Told, in words, what happens and how much time is left."""
+
+
+class Settings(Section):
+    """How a table is reproduced."""
+
+    as_published: bool = False
+    """With the paper's hyper-parameters and loss, instead of ours."""
+    seeds: int = pydantic.Field(default=1, ge=1)
+    """Every row is trained with the seeds from 0 on, so many."""
+    budget: float | None = pydantic.Field(default=None, ge=0)
+    """Minutes of training in all; 0 trains nothing. Left out: as long as the recipes say."""
+    limit: int | None = pydantic.Field(default=None, ge=1)
+    """Queries a shape to evaluate on. Left out: 5,000, on the embedded graph 100."""
+    minimum: int = pydantic.Field(default=10, ge=1)
+    """Qualifier relations that fewer queries of a shape contain are left out."""
+    sources: tuple[str, ...] = ("all splits", "test")
+    """Where the oracle's frequencies come from."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A folder that tables of one graph are reproduced in; made by `open_workplace`."""
+
+    folder: Path
+    graph: Graph
+    queries: Path
+    settings: Settings
+    tiny: bool
+    """Whether the recipes are cut down to seconds."""
+    tell: Tell
+
+    @property
+    def limit(self) -> int:
+        """How many queries a shape are evaluated."""
+        return self.settings.limit or (100 if self.tiny else 5_000)
+
+    @property
+    def seeds(self) -> range:
+        """The seeds."""
+        return range(self.settings.seeds)
+
+    def run_folder(self, regime: str, seed: int) -> Path:
+        """Says where the run of a regime stands."""
+        return self.folder / "runs" / f"{regime}-{seed}"
+
+    def once(self, path: Path, make: Callable[[], Any]) -> Any:
+        """Gives what a JSON file of ours holds; makes it first if it is not there yet."""
+        if not path.exists():
+            write_json(path, make())
+        return read_json(path)
+
+
+def open_workplace(
+    folder: Path, graph_folder: Path | None = None, query_folder: Path | None = None, settings: Settings | None = None, tell: Tell = print
+) -> Workplace:
+    """Opens a folder, new or of an earlier call; without a graph, the embedded one is used and its queries are generated.
+
+    Raises:
+        InputError: A graph is given without its queries, or a source of frequencies is unknown.
+        MismatchError: The folder, or the query set, is of another graph.
+        StorageError: The folder holds something else or was made with other settings, or the disk refuses.
+    """
+    settings = settings or Settings()
+    if unknown := set(settings.sources) - SOURCES.keys():
+        raise InputError(f"sources are {', '.join(SOURCES)}; found '{unknown.pop()}'")
+    if (graph_folder is None) != (query_folder is None):
+        raise InputError("give --graph and --queries together, or neither for the embedded graph")
+    graph = load_graph(graph_folder) if graph_folder is not None else embedded_graph()
+    queries = query_folder if query_folder is not None else folder / "queries"
+    asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
+    _claim(folder, graph, {"queries": asked, "as_published": settings.as_published, "embedded": graph_folder is None})
+    if query_folder is None:
+        generate(graph, queries)
+    return Workplace(folder, graph, queries, settings, graph_folder is None, tell)
+
+
+def _claim(folder: Path, graph: Graph, wanted: dict[str, Any]) -> None:
+    """Writes the header of a new folder, or checks that the one there is of the same graph and settings."""
+    if not (folder.is_dir() and any(folder.iterdir())):
+        with new_file(folder / HEADER, overwrite=False) as beside:
+            write_header(beside, FORMAT, VERSION, {"fingerprint": graph.fingerprint, **wanted})
+    found = read_header(folder / HEADER, FORMAT, VERSION)
+    if found["fingerprint"] != graph.fingerprint:
+        raise MismatchError(
+            f"{folder} reproduces tables of another graph (fingerprint {found['fingerprint'][:12]}, this graph "
+            f"{graph.fingerprint[:12]}). Choose another folder for --out"
+        )
+    if changed := sorted(key for key in wanted if found.get(key) != wanted[key]):
+        raise StorageError(f"{folder} was made with other settings ({', '.join(changed)}). Choose another folder for --out")
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file of ours.
+
+    Raises:
+        StorageError: It is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path}: cannot be read ({error}). Delete it, and it is made again") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file: beside, then renamed."""
+    with new_file(path, overwrite=True) as beside:
+        beside.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

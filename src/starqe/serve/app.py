@@ -1,0 +1,126 @@
+"""The service as an application: routes, guards and error pages around an answerer."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from importlib import resources
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import FileResponse, Response
+
+from starqe import __version__
+from starqe.ask import Answerer
+from starqe.errors import StarqeError
+from starqe.serve.api import api_routes
+from starqe.serve.bodies import Health
+from starqe.serve.guards import Bodies, Crowd, Hosts, Token, Watch
+from starqe.serve.metrics import CONTENT_TYPE
+from starqe.serve.problems import HttpError, refusal
+from starqe.serve.protocol import NOTE, sparql_routes
+from starqe.serve.service import Service
+from starqe.serve.settings import ServeSettings
+
+
+def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> FastAPI:
+    """Makes the service of an answerer: its routes, its limits and its page."""
+    settings = settings or ServeSettings()
+    service = Service(answerer, settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="starqe",
+        summary="Ask an incomplete knowledge graph.",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # these pages load their scripts from other sites
+        redoc_url=None,
+        middleware=_guards(service),
+    )
+    app.include_router(sparql_routes(service))
+    app.include_router(api_routes(service))
+    _add_watching(app, service)
+    _add_page(app)
+    _add_errors(app)
+    return app
+
+
+def page_files() -> dict[str, Path]:
+    """Gives the files of the page by their paths: each by its name, and the page itself at the root."""
+    folder = Path(str(resources.files(__package__).joinpath("page")))
+    return {"/" if file.name == "index.html" else f"/{file.name}": file for file in sorted(folder.glob("*.*"))}
+
+
+def _guards(service: Service) -> list[Middleware]:
+    """Gives what stands before the routes, the outermost first."""
+    settings = service.settings
+    guards = [Middleware(Watch, metrics=service.metrics), Middleware(Hosts, hosts=settings.hosts)]
+    if settings.cors:
+        taken, given = ["Authorization", "Content-Type"], ["Retry-After", NOTE]
+        guards.append(Middleware(CORSMiddleware, settings.cors, ["GET", "POST"], allow_headers=taken, expose_headers=given))
+    if settings.token is not None:
+        guards.append(Middleware(Token, token=settings.token, open_paths={"/health", *page_files()}))
+    return [*guards, Middleware(Crowd, settings=settings), Middleware(Bodies, settings=settings)]
+
+
+def _add_watching(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["watching"])
+    async def health() -> Health:
+        """Says that the service is there."""
+        return Health()
+
+    @app.get(
+        "/metrics", tags=["watching"], response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    )
+    async def metrics() -> Response:
+        """Gives counters in the text format of Prometheus."""
+        gauges = {"starqe_waiting_queries": ("Queries that wait to be answered.", len(service.batches))}
+        return Response(service.metrics.text(gauges), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _add_page(app: FastAPI) -> None:
+    for path, file in page_files().items():
+
+        async def give(_: Request, file: Path = file) -> FileResponse:
+            return FileResponse(file, headers={"Cache-Control": "no-cache"})
+
+        app.add_api_route(path, give, response_model=None, include_in_schema=False)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(HttpError)
+    async def problem(_: Request, error: HttpError) -> Response:
+        return error.response()
+
+    @app.exception_handler(StarqeError)
+    async def starqe_error(_: Request, error: StarqeError) -> Response:
+        if (response := refusal(error)) is None:
+            raise error
+        return response
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return HttpError(422, _told(error), "InvalidRequest").response()
+
+    @app.exception_handler(HTTPException)
+    async def http_error(client: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the framework names the methods of one route only
+            headers["Allow"] = ", ".join(method.upper() for method in app.openapi()["paths"].get(client.url.path, ["get"]))
+        return HttpError(error.status_code, str(error.detail), headers=headers).response()
+
+
+def _told(error: RequestValidationError) -> str:
+    """Says in one line what is wrong with a body or with parameters, without repeating it."""
+    parts = []
+    for problem in error.errors():
+        place = ".".join(str(part) for part in problem["loc"][1:])
+        parts.append(f"'{place}': {problem['msg']}" if place else problem["msg"])
+    return "; ".join(parts)

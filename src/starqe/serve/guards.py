@@ -1,0 +1,186 @@
+"""What stands before the routes: who may ask, how much may come in, and what every response has."""
+
+import asyncio
+import hmac
+import time
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from starqe.serve.metrics import Metrics
+from starqe.serve.problems import BusyError, ClientGoneError, HttpError, failure
+from starqe.serve.service import log
+from starqe.serve.settings import ServeSettings
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""The headers of every response that does not set them itself."""
+WATCHING = ("/health", "/metrics")
+"""The paths that are answered however much there is to do."""
+
+
+class Watch:
+    """Counts, times and logs every request, gives every response its headers, and answers what nobody foresaw.
+
+    The log has the route, never the address: a query may stand in it.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except ClientGoneError:
+            status = 499
+        except Exception:
+            id_, response = failure()
+            log.exception("error %s", id_)
+            if status:
+                raise
+            await response(scope, receive, sending)
+        finally:
+            seconds = time.perf_counter() - began
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.add_request(route, status, seconds)
+            log.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
+
+
+class Hosts:
+    """Refuses requests for another host: a web site may have pointed its own name at this service."""
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
+        self._app, self._hosts = app, {host.lower().strip("[]") for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        if scope["type"] == "http" and "*" not in self._hosts and not self._allows(Headers(scope=scope).getlist("host")):
+            problem = HttpError(
+                400, "the Host header is not a name of this service. Its owner can add names by --allow-host", "UnknownHost"
+            )
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _allows(self, found: list[str]) -> bool:
+        try:
+            return len(found) == 1 and urlsplit(f"//{found[0]}").hostname in self._hosts
+        except ValueError:
+            return False
+
+
+class Token:
+    """Refuses requests without ``Authorization: Bearer TOKEN``, except for paths that are open: they say nothing about the graph."""
+
+    def __init__(self, app: ASGIApp, token: str, open_paths: Collection[str]) -> None:
+        self._app, self._token, self._open = app, token.encode(), open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        if scope["type"] == "http" and scope["path"] not in self._open and not self._allows(Headers(scope=scope).get("authorization", "")):
+            headers = {"WWW-Authenticate": 'Bearer realm="starqe"'}
+            problem = HttpError(401, "a token is needed here. Send it as Authorization: Bearer TOKEN", "TokenNeeded", headers)
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _allows(self, authorization: str) -> bool:
+        scheme, _, credentials = authorization.partition(" ")
+        # Headers are bytes, which the framework gives as Latin-1; comparing takes as long whatever is wrong.
+        return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode("latin-1"), self._token)
+
+
+class Crowd:
+    """Refuses requests while too many others are worked on."""
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
+        self._app, self._settings, self._inside = app, settings, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        if scope["type"] != "http" or scope["path"] in WATCHING:
+            await self._app(scope, receive, send)
+            return
+        if self._inside >= self._settings.requests:
+            busy = BusyError(f"{self._inside} requests are worked on already. Try again later", self._settings.retry_seconds)
+            await busy.response()(scope, receive, send)
+            return
+        self._inside += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._inside -= 1
+
+
+class Bodies:
+    """Reads the whole body before a route sees the request: no longer than allowed, in no more time than allowed."""
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(Headers(scope=scope).get("content-length", ""), receive)
+        except HttpError as problem:
+            await problem.response()(scope, receive, send)
+            return
+        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receiving() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        await self._app(scope, receiving, send)
+
+    async def _read(self, length: str, receive: Receive) -> bytes:
+        most, seconds = self._settings.body_bytes, self._settings.read_seconds
+        # The connection is closed, since the rest of the body would be read as the next request.
+        closing = {"Connection": "close"}
+        too_long = HttpError(413, f"a body has at most {most:,} bytes here, found more", "BodyTooLong", closing)
+        if length.isdigit() and int(length[:20]) > most:
+            raise too_long
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > most:
+                        raise too_long
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise HttpError(408, f"a body is sent within {seconds:g} seconds, and this one was not", "BodyTooSlow", closing) from None

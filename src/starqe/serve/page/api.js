@@ -1,0 +1,104 @@
+// Talks to the service: JSON in and out, one kind of error, a token where one is wanted.
+
+const TOKEN = "starqe-token";
+
+/** What went wrong, as the service says it; `place` is where in the query, or null. */
+export class ServiceError extends Error {
+  constructor(message, { status = 0, place = null } = {}) {
+    super(message);
+    this.status = status;
+    this.place = place;
+  }
+
+  /** Whether the same request may succeed later. */
+  get passing() {
+    return this.status === 0 || this.status === 401 || this.status === 429 || this.status >= 500;
+  }
+}
+
+let tokenInMemory = null; // where the browser keeps nothing for us
+let asking = null;
+let askForToken = async () => null;
+
+/** Sets how to ask the reader for a token: a function of whether one was refused, that gives a token or null. */
+export function onTokenWanted(ask) {
+  askForToken = ask;
+}
+
+function token() {
+  try {
+    return sessionStorage.getItem(TOKEN) ?? tokenInMemory;
+  } catch {
+    return tokenInMemory;
+  }
+}
+
+function keepToken(value) {
+  tokenInMemory = value;
+  try {
+    sessionStorage.setItem(TOKEN, value);
+  } catch {
+    // It lasts as long as the page, then.
+  }
+}
+
+/** Calls the service: by POST where there is a body. Raises ServiceError, or AbortError where the signal says so. */
+export async function call(path, { body, signal } = {}) {
+  for (;;) {
+    const sent = token();
+    const response = await send(path, body, signal, sent);
+    if (response.status !== 401) return read(response);
+    if (token() !== sent) continue; // another request has asked for it meanwhile
+    asking ??= askForToken(sent !== null).finally(() => (asking = null));
+    const given = await asking;
+    if (given === null) throw new ServiceError("This service wants a token.", { status: 401 });
+    keepToken(given);
+  }
+}
+
+async function send(path, body, signal, bearer) {
+  const headers = { Accept: "application/json" };
+  if (bearer !== null) headers.Authorization = `Bearer ${asBytes(bearer)}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  try {
+    return await fetch(path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      body: JSON.stringify(body),
+      signal,
+      credentials: "omit",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServiceError("The service cannot be reached. Is it still running, and are you online?");
+  }
+}
+
+/** Writes a text as a header carries it: a character for each byte of its UTF-8. */
+const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
+async function read(response) {
+  const content = await response.json().catch(() => null);
+  if (response.ok && content !== null) return content;
+  const error = content?.error ?? {};
+  const message = error.message ?? `The service answered ${response.status} and did not say why.`;
+  const place = error.offset === undefined || error.offset === null ? null : error;
+  throw new ServiceError(message, { status: response.status, place });
+}
+
+/** Makes a function whose newer call aborts the older one. It gets a signal first, and an aborted call gives undefined. */
+export function latest(work) {
+  let controller = null;
+  const run = async (...values) => {
+    controller?.abort();
+    const mine = (controller = new AbortController());
+    try {
+      return await work(mine.signal, ...values);
+    } catch (error) {
+      if (error.name === "AbortError") return undefined;
+      throw error;
+    }
+  };
+  run.abort = () => controller?.abort();
+  return run;
+}

@@ -1,0 +1,131 @@
+// The query as text: a plain textarea over a mirror of its text, which carries colours, line numbers and the place of an error.
+//
+// The mirror gives the sheet its height and the sheet scrolls as a whole, so the two cannot come apart.
+
+import { byId, html } from "./dom.js";
+
+const TOKEN = new RegExp(
+  [
+    /(?<comment>#[^\n]*)/,
+    /(?<iri><[^\s<>"{}|^`\\]*>)/,
+    /(?<string>"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)/,
+    /(?<variable>[?$]\w+)/,
+    /(?<sign><<\(?|\)?>>|\{\||\|\}|[{}.;,])/,
+    /(?<name>[\p{L}\w.-]*:[\p{L}\w.%-]*)/,
+    /(?<keyword>\b(?:SELECT|DISTINCT|REDUCED|ASK|WHERE|PREFIX|BASE|VERSION|FILTER|NOT|EXISTS|UNION|MINUS|OPTIONAL|VALUES|LIMIT|OFFSET)\b)/,
+    /[\p{L}\w]+/,
+  ]
+    .map((part) => part.source)
+    .join("|"),
+  "giu",
+);
+
+/** Gives the tokens of a text that have a kind: [{kind, start, end}]. */
+export function tokens(text) {
+  const found = [];
+  for (const match of text.matchAll(TOKEN)) {
+    const kind = Object.entries(match.groups).find(([, value]) => value !== undefined)?.[0];
+    if (kind) found.push({ kind, start: match.index, end: match.index + match[0].length });
+  }
+  return found;
+}
+
+/** Gives the place of a character in a string of JavaScript, which counts some characters twice. */
+function placeOf(text, characters) {
+  let place = 0;
+  for (const character of text) {
+    if (characters-- <= 0) break;
+    place += character.length;
+  }
+  return place;
+}
+
+/** Makes the editor. Gives functions to read and write its text, and to mark and unmark an error. */
+export function makeEditor(onChange) {
+  const [area, mirror] = [byId("query"), byId("mirror")];
+  let wrong = null; // [start, end]
+
+  const render = () => {
+    const text = area.value;
+    const cuts = tokens(text);
+    const borders = new Set([0, text.length, ...cuts.flatMap(({ start, end }) => [start, end]), ...(wrong ?? [])]);
+    for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) borders.add(i).add(i + 1);
+    const places = [...borders].sort((a, b) => a - b);
+    const lines = [html("div", { class: "line" })];
+    let token = 0;
+    places.forEach((start, i) => {
+      while (token < cuts.length && cuts[token].end <= start) token++;
+      const kind = token < cuts.length && cuts[token].start <= start ? cuts[token].kind : null;
+      const end = places[i + 1] ?? start;
+      const isWrong = wrong !== null && start >= wrong[0] && start < wrong[1];
+      if (wrong !== null && wrong[0] === wrong[1] && start === wrong[0]) lines.at(-1).append(html("span", { class: "wrong here" }));
+      if (text[start] === "\n") lines.push(html("div", { class: "line" }));
+      else if (end > start) {
+        const piece = text.slice(start, end);
+        const classes = [kind, isWrong && "wrong"].filter(Boolean).join(" ");
+        lines.at(-1).append(classes ? html("span", { class: classes }, piece) : piece);
+      }
+    });
+    mirror.replaceChildren(...lines);
+  };
+
+  area.addEventListener("input", () => {
+    wrong = null;
+    render();
+    onChange();
+  });
+  render();
+
+  return {
+    area,
+    get text() {
+      return area.value;
+    },
+    set text(text) {
+      area.value = text;
+      wrong = null;
+      render();
+    },
+    /** Marks the characters from an offset on, as the service counts them. */
+    mark({ offset, length }) {
+      const start = placeOf(area.value, offset);
+      wrong = [start, placeOf(area.value, offset + length)];
+      render();
+      area.setAttribute("aria-invalid", "true");
+    },
+    unmark() {
+      if (wrong !== null) {
+        wrong = null;
+        render();
+      }
+      area.removeAttribute("aria-invalid");
+    },
+    /** Moves the caret to the marked place. */
+    goToMark() {
+      area.focus();
+      if (wrong !== null) area.setSelectionRange(...wrong);
+    },
+    /** Gives the box on the screen of the character at a place. */
+    boxOf(place) {
+      for (const line of mirror.children) {
+        const length = line.textContent.length;
+        if (place > length) {
+          place -= length + 1;
+          continue;
+        }
+        const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+        for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+          if (place < node.length) {
+            const range = document.createRange();
+            range.setStart(node, place);
+            range.setEnd(node, place + 1);
+            return range.getBoundingClientRect();
+          }
+          place -= node.length;
+        }
+        return line.getBoundingClientRect();
+      }
+      return mirror.getBoundingClientRect();
+    },
+  };
+}

@@ -1,0 +1,28 @@
+// Light or dark: as the system says, until the reader chooses. Runs before the page is drawn, so that nothing flashes.
+(() => {
+  const KEY = "starqe-theme";
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const now = () => root.dataset.theme ?? (system.matches ? "dark" : "light");
+  try {
+    const kept = localStorage.getItem(KEY);
+    if (kept === "light" || kept === "dark") root.dataset.theme = kept;
+  } catch {
+    // The browser keeps nothing for us: the system decides.
+  }
+  document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("theme");
+    const show = () => button.setAttribute("aria-pressed", String(now() === "dark"));
+    button.addEventListener("click", () => {
+      root.dataset.theme = now() === "dark" ? "light" : "dark";
+      show();
+      try {
+        localStorage.setItem(KEY, root.dataset.theme);
+      } catch {
+        // It lasts as long as the page, then.
+      }
+    });
+    system.addEventListener("change", show);
+    show();
+  });
+})();

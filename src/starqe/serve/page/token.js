@@ -1,0 +1,17 @@
+// Asks the reader for the service's token.
+
+import { byId } from "./dom.js";
+
+/** Opens the dialogue; gives the token, or null where the reader closes it. */
+export function askForToken(refused) {
+  const dialog = byId("token-dialog");
+  const input = byId("token");
+  byId("token-refused").hidden = !refused;
+  input.value = "";
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "use" && input.value ? input.value : null), { once: true });
+    dialog.returnValue = "";
+    dialog.showModal();
+    input.focus();
+  });
+}

@@ -1,0 +1,228 @@
+"""Reproduction: every table of the embedded graph, with models of seconds, and what is kept when it is interrupted."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from starqe.errors import ConfigError, InputError, MismatchError, StorageError
+from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_workplace, recipe_of, reproduce
+from starqe.experiments.findings import FINDINGS, verdicts
+from starqe.experiments.training import plan, shares
+from starqe.kg import Statement, graph_of, save_graph
+from starqe.learn import Run, preset
+from starqe.measure.paper import PAPER, published
+from starqe.measure.rows import AVERAGE
+from starqe.queries import SHAPES, generate
+
+SMALL = Settings(budget=0.02, limit=10, sources=("all splits",), minimum=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the tables share, as they would for a person."""
+    folder = tmp_path_factory.mktemp("reproduction") / "work"
+    open_workplace(folder)
+    return folder
+
+
+@pytest.fixture
+def fresh(work: Path, tmp_path: Path) -> Path:
+    """A folder of its own, in which the queries are generated already."""
+    shutil.copytree(work / "queries", tmp_path / "work" / "queries", copy_function=os.link)
+    shutil.copy(work / "work.json", tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("table", TABLES)
+def test_every_cell_of_every_table_is_filled_and_written_in_every_form(work: Path, table: str) -> None:
+    report, files = reproduce(table, work, settings=SMALL)
+    assert [file.name for file in files] == ["rows.json", "table.md", "table.csv", "table.tex", "plot.png"]
+    rows = json.loads((work / table / "rows.json").read_text())
+    keys = {"row", "shape", "metric", "average", "protocol", "n", "seed", "ours", "paper", "difference"}
+    assert all(row.keys() >= keys and row["ours"] is not None and row["n"] > 0 for row in rows)
+    assert len(list(csv.reader((work / table / "table.csv").read_text().splitlines()))) == 1 + len(rows) == 1 + len(report.rows)
+    assert (work / table / "plot.png").read_bytes().startswith(b"\x89PNG")
+    page = (work / table / "table.md").read_text()
+    assert "## Provenance" in page
+    assert "- machine: " in page
+    assert all(verdict.word in ("confirmed", "not confirmed") for verdict in report.verdicts)
+    assert all(str(verdict) in page for verdict in report.verdicts)
+    assert page.count("|  |") == (work / table / "table.tex").read_text().count(r"\begin{tabular}") == len(report.grids)
+
+
+@pytest.mark.full
+def test_a_second_call_trains_and_evaluates_nothing_and_says_the_same(work: Path) -> None:
+    reproduce("faithfulness", work, settings=SMALL)
+    before = (work / "faithfulness" / "rows.json").read_bytes()
+    said: list[str] = []
+    reproduce("faithfulness", work, settings=SMALL, tell=said.append)
+    assert said == []
+    assert (work / "faithfulness" / "rows.json").read_bytes() == before
+
+
+@pytest.mark.full
+def test_tables_share_the_models_of_equal_recipes(work: Path) -> None:
+    results, _ = reproduce("diameter", work, settings=SMALL)
+    said: list[str] = []
+    other, _ = reproduce("generalisation", work, settings=SMALL, tell=said.append)
+    assert not any(text.startswith("starqe-0: training") for text in said)
+    numbers = [[row["ours"] for row in report.rows if row["row"] in ("StarQE", "StarQE-like")] for report in (results, other)]
+    assert numbers[0] == numbers[1]
+
+
+@pytest.mark.full
+def test_several_seeds_become_a_mean_with_its_deviation(work: Path) -> None:
+    report, _ = reproduce("faithfulness", work, settings=Settings(budget=0.01, limit=10, seeds=2))
+    assert {row["seed"] for row in report.rows} == {0, 1}
+    assert all(" ± " in cell for grid in report.grids for _, cells in grid.lines for cell in cells)
+    assert report.provenance["seeds"] == "0, 1"
+
+
+def test_a_budget_of_nothing_trains_nothing_and_says_so_in_every_cell(fresh: Path) -> None:
+    report, files = reproduce("generalisation", fresh, settings=Settings(budget=0, limit=5))
+    assert {cell for grid in report.grids for _, cells in grid.lines for cell in cells} == {"not run"}
+    assert {verdict.word for verdict in report.verdicts} == {"not run"}
+    assert all(row["ours"] is None and row["missing"] == "not run" for row in report.rows)
+    assert any("the budget is 0" in note for note in report.notes)
+    assert all(file.exists() for file in files)
+    impact, _ = reproduce("qualifiers", fresh, settings=Settings(budget=0, limit=5))
+    assert {cells[1] for grid in impact.grids for _, cells in grid.lines} == {"not run"}
+
+
+def test_a_budget_is_divided_by_weight() -> None:
+    weights = {("starqe", 0): 1.0, ("triple-only", 0): 1.0, ("reification", 0): 1.5, ("zero-layers", 0): 0.5}
+    assert list(shares(90, weights).values()) == [22.5, 22.5, 33.75, 11.25]
+
+
+def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divided_anew(fresh: Path) -> None:
+    settings = Settings(budget=8)
+    place = open_workplace(fresh, settings=settings)
+    assert plan(place, "results") == {("starqe", 0): 2, ("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
+    record = place.run_folder("starqe", 0) / "trained.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    assert plan(place, "results") == {("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
+    more = open_workplace(fresh, settings=Settings(budget=12))
+    assert plan(more, "results") == {("triple-only", 0): 4, ("reification", 0): 6, ("zero-layers", 0): 2}
+    assert plan(open_workplace(fresh), "faithfulness") == {("mpqe-like", 0): None}
+
+
+def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"made with other settings \(as_published\)"):
+        open_workplace(fresh, settings=Settings(as_published=True))
+    save_graph(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "graph")
+    generate(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "queries", [SHAPES["1p"]])
+    with pytest.raises(MismatchError, match="tables of another graph"):
+        open_workplace(fresh, tmp_path / "graph", tmp_path / "queries")
+    with pytest.raises(InputError, match="give --graph and --queries together"):
+        open_workplace(tmp_path / "new", tmp_path / "graph")
+    with pytest.raises(InputError, match="tables are statistics, results"):
+        reproduce("tables", fresh)
+
+
+def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) -> None:
+    place = open_workplace(fresh)
+    Run.create(place.run_folder("starqe", 0), preset("demo"), place.graph)
+    with pytest.raises(ConfigError, match="trained by another recipe"):
+        reproduce("faithfulness", fresh)
+
+
+def test_a_row_without_training_queries_is_left_out_and_the_reason_noted(tmp_path: Path) -> None:
+    statements = [Statement(f"a{i}", "r", f"b{i % 3}", (("q", "c"),)) for i in range(9)]
+    graph = graph_of(train=statements[:6], valid=statements[6:8], test=statements[8:])
+    save_graph(graph, tmp_path / "graph")
+    generate(graph, tmp_path / "queries", [SHAPES["1p"]])
+    settings = Settings(budget=0.02, limit=5)
+    report, _ = reproduce("faithfulness", tmp_path / "work", tmp_path / "graph", tmp_path / "queries", settings)
+    assert {row["row"] for row in report.rows if row["ours"] is None} == {"StarQE-like"}
+    assert any("the training queries lack the shape '2p'" in note for note in report.notes)
+
+
+@pytest.mark.slow
+def test_a_killed_reproduction_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "starqe",
+        "reproduce",
+        "faithfulness",
+        "--out",
+        str(tmp_path / "work"),
+        "--budget",
+        "0.6",
+        "--limit",
+        "5",
+    ]
+    folder = tmp_path / "work" / "runs" / "starqe-0"
+    with subprocess.Popen(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as process:
+        until = time.monotonic() + 120
+        while not ((folder / "state.safetensors").exists() and (folder / "metrics.jsonl").exists()):
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGKILL)
+    assert not (folder / "trained.json").exists()
+    state = Run.open(folder).load_state()
+    assert state is not None
+    kept = (folder / "metrics.jsonl").read_bytes()[: state[1]["metrics_size"]]
+    assert kept
+    report, _ = reproduce("faithfulness", tmp_path / "work", settings=Settings(budget=0.6, limit=5))
+    assert all(row["ours"] is not None for row in report.rows)
+    metrics = (folder / "metrics.jsonl").read_bytes()
+    assert metrics.startswith(kept)
+    steps = [json.loads(line)["step"] for line in metrics.splitlines()]
+    assert steps == sorted(steps)
+    assert json.loads((folder / "trained.json").read_text())["queries"] > state[1]["queries"]
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_regime_is_the_papers_in_both_recipes(regime: str) -> None:
+    ours, paper = recipe_of(regime, 3), recipe_of(regime, 3, as_published=True)
+    assert ours.seed == paper.seed == 3
+    assert (ours.train.shapes, ours.train.variant, ours.model.steps) == (paper.train.shapes, paper.train.variant, paper.model.steps)
+    assert (ours.model.layers == 0) == (paper.model.layers == 0)
+    assert (ours.train.loss, paper.train.loss, paper.train.one_hop) == ("softmax", "binary", "none")
+    differing = {key for key, value in ours.model.model_dump().items() if value != preset("starqe-fast").model.model_dump()[key]}
+    assert differing <= {"layers", "pooling", "steps"}
+
+
+@pytest.mark.parametrize("table", ["results", "generalisation", "faithfulness"])
+def test_the_rows_have_the_papers_names_and_the_papers_numbers_confirm_its_findings(table: str) -> None:
+    lines = PAPER[table]["MRR"]
+    assert [name for name in lines if not name.startswith("Oracle")] == list(ROWS[table])
+    figures = {(name, shape): published(table, name, shape, "MRR") for name in lines for shape in (*SHAPES, AVERAGE)}
+    given = {"metric": "MRR", "average": "macro", "protocol": "paper", "seed": 0}
+    rows = [{"row": name, "shape": shape, "ours": figure.value, **given} for (name, shape), figure in figures.items() if figure]
+    assert [verdict.word for verdict in verdicts(table, rows)] == ["confirmed"] * len(FINDINGS[table])
+    turned = [{**row, "ours": 100 - row["ours"]} for row in rows]
+    assert "not confirmed" in {verdict.word for verdict in verdicts(table, turned)}
+    assert [verdict.word for verdict in verdicts(table, rows[:1])] == ["not run"] * len(FINDINGS[table])
+
+
+def test_a_verdict_quotes_its_numbers() -> None:
+    given = {"metric": "MRR", "average": "macro", "protocol": "paper", "seed": 0, "shape": AVERAGE}
+    rows = [{"row": name, "ours": ours, **given} for name, ours in (("StarQE", 50.0), ("Diameter", 49.0), ("Diameter + 1", 51.0))]
+    (verdict,) = verdicts("diameter", rows)
+    assert str(verdict).startswith("**not confirmed**: as many steps as the diameter")
+    assert verdict.numbers == "MRR of StarQE / Diameter / Diameter + 1; average: 50.0 / 49.0 / 51.0"

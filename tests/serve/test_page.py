@@ -1,0 +1,496 @@
+import os
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'starqe[dev]'")
+from playwright.sync_api import Page, expect, sync_playwright
+
+from starqe.ask import Answerer
+from starqe.kg import Vocabulary, embedded_graph
+from starqe.queries import SHAPES
+from tests.serve.browser import CHROMIUM, running, watched
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
+]
+
+FOLDER = Path(__file__).parents[2] / "src" / "starqe" / "serve" / "page"
+PREFIXES = "PREFIX : <https://starqe.example/science/>\nPREFIX p: <https://starqe.example/science/relation/>\n"
+TWO_STEPS = PREFIXES + (
+    "SELECT ?university WHERE {\n"
+    "  :LawOfThePhotoelectricEffect p:discovererOrInventor ?who .\n"
+    "  ?who p:educatedAt ?university {| p:academicDegree :BachelorOfScience |} .\n"
+    "}"
+)
+BORN_IN_ULM = PREFIXES + "SELECT ?who WHERE { ?who p:bornIn :Ulm }"
+PHONE, DESK = {"width": 360, "height": 780}, {"width": 1360, "height": 900}
+EVIL = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
+expect.set_options(timeout=30_000)  # a busy machine decides no test
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def home(answerer):
+    with running(answerer, name="science") as address:
+        yield address
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens pages; at the end none of them has an error, a dialogue, or a request to another host."""
+    contexts, all_wrongs = [], []
+
+    def opened(address: str, **options) -> Page:
+        context = browser.new_context(**{"viewport": DESK, "reduced_motion": "reduce", **options})
+        context.set_default_timeout(30_000)
+        contexts.append(context)
+        page, wrongs = watched(context, address)
+        all_wrongs.append(wrongs)
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [wrong for wrongs in all_wrongs for wrong in wrongs] == []
+
+
+@pytest.fixture
+def page(open_page, home):
+    return open_page(home)
+
+
+def asked(page: Page, query: str) -> None:
+    """Writes a query and asks it by the keyboard."""
+    page.locator("#query").fill(query)
+    page.keyboard.press("Control+Enter")
+
+
+def sideways(page: Page) -> int:
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+def test_the_page_begins_with_the_graph_and_its_first_example(page):
+    expect(page.locator("#graph-name")).to_have_text("science")
+    expect(page.locator("#graph-size")).to_have_text("2,403 statements · 644 entities · 38 relations")
+    expect(page.locator("#query")).to_have_value(re.compile("LawOfThePhotoelectricEffect"))
+    expect(page.locator("#drawing .node")).to_have_count(3)
+    expect(page.locator("#answers")).to_contain_text("Write a query, or take an example")
+
+
+def test_a_query_is_drawn_while_one_types(page):
+    expect(page.locator("#drawing .node")).to_have_count(3)
+    page.locator("#query").fill("")
+    expect(page.locator("#drawing .node")).to_have_count(0)
+    page.locator("#query").press_sequentially(BORN_IN_ULM)
+    expect(page.locator("#drawing .edge")).to_have_count(1)
+    expect(page.locator("#drawing .node.anchor .name")).to_have_text("Ulm")
+    expect(page.locator("#drawing .node.target .name")).to_have_text("?who")
+    expect(page.locator("#drawing .relation")).to_have_text("place of birth")
+    page.locator("#query").fill(TWO_STEPS)
+    expect(page.locator("#drawing .edge")).to_have_count(2)
+    expect(page.locator("#drawing .node.variable .name")).to_have_text("?who")
+    expect(page.locator("#drawing .tag title")).to_have_text("academic degree: Bachelor of Science")
+    expect(page.locator("#drawing svg")).to_have_attribute(
+        "aria-label", re.compile("educated at, .university .academic degree: Bachelor of Science")
+    )
+
+
+def test_the_query_is_asked_by_the_keyboard_and_answers_are_ranked(page):
+    asked(page, TWO_STEPS)
+    rows = page.locator(".ranking > li")
+    expect(rows).to_have_count(10)
+    expect(rows.nth(0)).to_contain_text("ETH Zurich")
+    expect(rows.nth(0).locator(".mark")).to_have_text("known")
+    expect(rows.nth(0).locator(".probability")).to_have_text("100%")
+    expect(rows.nth(0).locator("a")).to_have_attribute("href", "https://starqe.example/science/ETHZurich")
+    expect(rows.nth(0).locator("a")).to_have_attribute("rel", "noopener noreferrer")
+    assert rows.locator(".mark").all_inner_texts()[1:] == ["predicted"] * 9
+    expect(page.locator("#summary")).to_have_text(re.compile(r"10 answers: 1 known, 9 predicted · [\d.]+ m?s"))
+    expect(page.locator("#status")).to_have_text(re.compile("10 answers"))
+    expect(page.locator(".legend")).to_contain_text("train, valid and test")
+
+
+def test_options_say_how_many_answers_there_are(page):
+    asked(page, TWO_STEPS)
+    rows = page.locator(".ranking > li")
+    expect(rows).to_have_count(10)
+    page.locator("#top").fill("3")
+    page.locator("#top").press("Tab")
+    expect(rows).to_have_count(3)
+    page.get_by_label("known only").check()
+    expect(rows).to_have_count(1)
+    page.get_by_label("known only").uncheck()
+    page.get_by_label("all from").check()
+    page.locator("#threshold").fill("99.9")
+    page.locator("#threshold").press("Tab")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("ETH Zurich")
+
+
+def test_an_answer_opens_its_reasons_and_escape_closes_them(page):
+    asked(page, TWO_STEPS)
+    button = page.locator(".ranking > li.predicted .answer").first
+    button.focus()
+    page.keyboard.press("Enter")
+    panel = page.locator(".explanation:visible")
+    expect(panel.locator(".edge")).to_have_count(2)
+    expect(panel.locator(".edge.predicted")).not_to_have_count(0)
+    assert panel.locator(".edge.predicted").first.evaluate("edge => getComputedStyle(edge).strokeDasharray") != "none"
+    expect(panel.locator(".tag.chance").first).to_contain_text(re.compile(r"predicted [<\d]"))
+    expect(panel.locator(".note")).to_contain_text("A prediction, not a fact")
+    expect(panel.locator(".reasons > li")).to_have_count(2)
+    expect(panel.locator(".reasons > li.predicted .points").first).to_have_text(re.compile(r"no difference|[+−]\d+ points?"))
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(button).to_be_focused()
+
+
+def test_a_known_answer_rests_on_facts_only(page):
+    asked(page, TWO_STEPS)
+    page.locator(".ranking > li.known .answer").click()
+    panel = page.locator(".explanation:visible")
+    expect(panel.locator(".edge.fact")).to_have_count(2)
+    assert panel.locator(".edge.fact").first.evaluate("edge => getComputedStyle(edge).strokeDasharray") == "none"
+    expect(panel.locator(".node.variable")).to_contain_text("Albert Einstein")
+    expect(panel.locator(".proof").last).to_contain_text("Albert Einstein · educated at · ETH Zurich (academic degree: Bachelor of Science")
+
+
+def test_a_link_opens_the_same_query_options_and_answers(page, open_page, home):
+    page.locator("#top").fill("4")
+    asked(page, TWO_STEPS)
+    expect(page.locator(".ranking > li")).to_have_count(4)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#copy").click()
+    expect(page.locator("#copied")).to_have_text("Link copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{home}/#q=PREFIX%20")
+    other = open_page(link)
+    expect(other.locator("#query")).to_have_value(TWO_STEPS)
+    expect(other.locator("#top")).to_have_value("4")
+    expect(other.locator(".ranking > li")).to_have_count(4)
+    assert other.locator(".answer .label").all_inner_texts() == page.locator(".answer .label").all_inner_texts()
+
+
+def test_back_and_forward_go_from_query_to_query(page):
+    asked(page, TWO_STEPS)
+    expect(page.locator(".ranking > li").first).to_contain_text("ETH Zurich")
+    asked(page, BORN_IN_ULM)
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+    page.go_back()
+    expect(page.locator("#query")).to_have_value(TWO_STEPS)
+    expect(page.locator(".ranking > li").first).to_contain_text("ETH Zurich")
+    page.go_forward()
+    expect(page.locator("#query")).to_have_value(BORN_IN_ULM)
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+
+
+def test_an_error_is_shown_at_its_place(page):
+    query = '# 🧪 two units in the browser, one character in the service\nSELECT ?x WHERE {\n  "Albert Einstein" "educated att" ?x\n}'
+    page.locator("#query").fill(query)
+    expect(page.locator("#mirror .wrong")).to_have_text('"educated att"')
+    problem = page.locator("#problem")
+    expect(problem).to_contain_text(re.compile("^Line 3, column 21: no relation of this graph has the label 'educated att'"))
+    expect(page.locator("#query")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#drawing")).to_have_class(re.compile("old"))
+    problem.get_by_role("button").click()
+    assert page.evaluate("getSelection().toString()") == '"educated att"'
+    page.keyboard.type('"educated at"')
+    expect(problem).to_be_hidden()
+    expect(page.locator("#mirror .wrong")).to_have_count(0)
+    expect(page.locator("#drawing .node")).to_have_count(2)
+
+
+def test_the_mark_lies_under_the_text_that_it_marks(page):
+    page.locator("#query").fill("\n" * 40 + 'SELECT ?x WHERE { ?x "nothing" "nothing" }')
+    wrong = page.locator("#mirror .wrong")
+    expect(wrong).to_have_text('"nothing"')
+    page.locator("#problem button").click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")  # the browser scrolls to the caret, and the mark has to come along
+    box, editor = wrong.bounding_box(), page.locator("#editor").bounding_box()
+    assert editor["y"] <= box["y"] <= editor["y"] + editor["height"]
+    styles = [
+        page.locator(of).evaluate("e => { const s = getComputedStyle(e); return [s.font, s.padding, e.clientWidth] }")
+        for of in ("#mirror", "#query")
+    ]
+    assert styles[0] == styles[1]
+
+
+def test_a_query_that_ends_too_early_is_marked_at_its_end(page):
+    page.locator("#query").fill("SELECT ?x WHERE { ?x ")
+    expect(page.locator("#mirror .wrong.here")).to_have_count(1)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#answers")).to_contain_text("cannot be asked as it is")
+
+
+def test_labels_are_completed_by_the_keyboard(page):
+    area = page.locator("#query")
+    area.fill("")
+    area.press_sequentially('SELECT ?x WHERE { "albert ein')
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options.first).to_contain_text("Albert Einstein")
+    expect(area).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    area.press_sequentially("s")
+    expect(options.first).to_contain_text("Albert Einstein")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(area).to_have_attribute("aria-activedescendant", options.first.get_attribute("id"))
+    page.keyboard.press("Enter")
+    expect(options).to_have_count(0)
+    area.press_sequentially(' "educated at" ?x }')
+    expect(area).to_have_value('SELECT ?x WHERE { "Albert Einstein" "educated at" ?x }')
+    expect(page.locator("#drawing .edge")).to_have_count(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [
+        ('{ "albert e|', '{ "Albert Einstein"'),
+        ('{ "albert e|"', '{ "Albert Einstein"'),
+        ('{ "albert e|xample"', '{ "Albert Einstein"'),
+        ('{ "albert e| "educated at" ?x', '{ "Albert Einstein" "educated at" ?x'),
+    ],
+)
+def test_completion_replaces_the_string_and_nothing_else(page, text, completed):
+    before, _, after = text.partition("|")
+    page.locator("#query").fill(before[:-1] + after)
+    page.evaluate("place => document.getElementById('query').setSelectionRange(place, place)", len(before) - 1)
+    page.keyboard.type(before[-1])
+    expect(page.get_by_role("option").first).to_contain_text("Albert Einstein")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#query")).to_have_value(completed)
+
+
+def test_the_tab_key_leaves_the_editor(page):
+    page.locator("#query").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#query")).not_to_be_focused()
+
+
+def test_an_example_is_asked_by_a_click(page):
+    page.locator(".example").nth(1).click()
+    expect(page.locator(".ranking > li.known").first).to_be_visible()
+    assert "#q=" in page.url
+
+
+def test_labels_are_text_whatever_stands_in_them(open_page, askable_run):
+    graph = embedded_graph()
+
+    def renamed(vocabulary: Vocabulary) -> Vocabulary:
+        return Vocabulary(vocabulary, {"": {id_: f"{EVIL} {identifier}" for id_, identifier in enumerate(vocabulary)}})
+
+    evil = replace(graph, entities=renamed(graph.entities), relations=renamed(graph.relations))
+    with running(Answerer.open(askable_run, evil), name=EVIL) as address:
+        page = open_page(address)
+        asked(page, TWO_STEPS)
+        expect(page.locator("#graph-name")).to_have_text(EVIL)
+        expect(page.locator(".answer .label").first).to_have_text(f"{EVIL} ETHZurich")
+        page.locator(".answer").first.click()
+        expect(page.locator(".reasons > li")).to_have_count(2)
+        page.locator("#query").fill("")
+        page.locator("#query").press_sequentially(f'"{EVIL[:8]}')
+        expect(page.get_by_role("option").first).to_contain_text(EVIL)
+        assert page.locator("img").count() == 1  # the sign of the page itself
+        assert page.locator("script").count() == 2
+
+
+def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(open_page, answerer):
+    with running(answerer, token="sésame 🔑") as address:
+        page = open_page(address)
+        dialogue = page.get_by_role("dialog")
+        for given in ("wrong", "sésame 🔑"):
+            dialogue.get_by_label("Token").fill(given)
+            dialogue.get_by_role("button", name="Use it").click()
+            if given == "wrong":
+                expect(dialogue).to_contain_text("The token was refused")
+        expect(dialogue).to_be_hidden()
+        expect(page.locator(".example").first).to_be_visible()
+        page.reload()
+        asked(page, BORN_IN_ULM)
+        expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+        expect(dialogue).to_be_hidden()
+
+
+def test_without_a_connection_one_can_try_again(page):
+    expect(page.locator("#drawing .node")).to_have_count(3)
+    page.context.set_offline(True)
+    asked(page, BORN_IN_ULM)
+    expect(page.locator(".failure")).to_contain_text("cannot be reached")
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+
+
+def test_a_busy_service_is_shown_with_its_own_words(page):
+    error = {"error": {"kind": "Busy", "message": "128 requests are worked on already. Try again later"}}
+    page.route("**/api/ask", lambda route: route.fulfill(status=503, json=error))
+    asked(page, BORN_IN_ULM)
+    expect(page.locator(".failure")).to_contain_text("128 requests are worked on already")
+    page.unroute("**/api/ask")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+
+
+def drawing_of(edges: list[tuple[str, str]], qualifiers: int = 1) -> dict:
+    """A drawing as the service gives it, with long labels; upper-case nodes are anchors, "?" is the target."""
+
+    def named(text: str) -> dict:
+        return {"entity": text, "label": text}
+
+    kinds = {name: "target" if name == "?" else "anchor" if name[0].isupper() else "variable" for edge in edges for name in edge}
+    nodes = [{"id": n, "kind": kind, "entity": n if kind == "anchor" else None, "label": f"the label of {n}"} for n, kind in kinds.items()]
+    pairs = [{"relation": named("point in time"), "value": named("the nineteenth century")}] * qualifiers
+    made = [
+        {"from": a, "to": b, "relation": named(f"relation {a} {b}"), "qualifiers": pairs, "fact": None, "probability": None}
+        for a, b in edges
+    ]
+    return {"nodes": nodes, "edges": made}
+
+
+BOXES = """async ([drawings, width]) => {
+  const { drawIn } = await import("/drawing.js");
+  const found = [];
+  for (const drawing of drawings) {
+    const element = document.createElement("div");
+    element.style.width = `${width}px`;
+    document.body.append(element);
+    drawIn(element).show(drawing);
+    const rect = (part) => { const { left, top, right, bottom } = part.getBoundingClientRect(); return [left, top, right, bottom]; };
+    const frame = rect(element.firstChild);
+    const boxes = [...element.querySelectorAll(".node, .label")].map(rect);
+    found.push({ frame, boxes, edges: element.querySelectorAll(".edge").length });
+    element.remove();
+  }
+  return found;
+}"""
+
+
+def overlap(a: list[float], b: list[float]) -> bool:
+    return min(a[2], b[2]) - max(a[0], b[0]) > 0.5 and min(a[3], b[3]) - max(a[1], b[1]) > 0.5
+
+
+@pytest.mark.parametrize("width", [600, 328])
+def test_nothing_overlaps_in_a_drawing(page, width):
+    edges = [[tuple(edge.split(">")) for edge in shape.text.split()] for shape in SHAPES.values()]
+    chance = random.Random(1)
+    for _ in range(60):  # connected graphs with cycles, parallel and opposite edges, and nodes that lead to themselves
+        names = ["?", "x", "y", "z", "A", "B"][: chance.randint(2, 6)]
+        tree = [(name, chance.choice(names[:i])) for i, name in enumerate(names) if i]
+        more = [tuple(chance.choices(names, k=2)) for _ in range(chance.randint(0, 4))]
+        edges.append([edge if chance.random() < 0.5 else edge[::-1] for edge in tree + more])
+    drawings = [drawing_of(of, qualifiers=i % 3) for i, of in enumerate(edges)]
+    expect(page.locator("#drawing .node")).to_have_count(3)
+    for drawing, found in zip(drawings, page.evaluate(BOXES, [drawings, width]), strict=True):
+        boxes, frame = found["boxes"], found["frame"]
+        assert (len(boxes), found["edges"]) == (len(drawing["nodes"]) + len(drawing["edges"]), len(drawing["edges"]))
+        assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if overlap(a, b)]
+        assert all(frame[0] <= b[0] and frame[1] <= b[1] and b[2] <= frame[2] and b[3] <= frame[3] for b in boxes)
+
+
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const seen = (colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+    if (!own || element.closest(".hidden, svg, noscript, dialog, textarea") || !element.getClientRects().length) continue;
+    const grounds = [];
+    for (let up = element; up; up = up.parentElement) grounds.unshift(getComputedStyle(up).backgroundColor);
+    const [text, ground] = [seen([...grounds, getComputedStyle(element).color]), seen(grounds)];
+    found.push([(Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05), element.className || element.tagName]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_page_fits_its_screen_and_can_be_read(open_page, home, tmp_path, scheme, viewport):
+    phone = viewport is PHONE
+    page = open_page(home, viewport=viewport, color_scheme=scheme, has_touch=phone, is_mobile=phone)
+    expect(page.locator(".example").first).to_be_visible()
+    page.locator("#query").fill("SELECT ?x WHERE { ?x nonsense")
+    expect(page.locator("#problem")).to_be_visible()
+    assert sideways(page) == 0
+    asked(page, TWO_STEPS)
+    page.locator(".ranking > li.predicted .answer").first.click()
+    expect(page.locator(".reasons > li")).to_have_count(2)
+    assert sideways(page) == 0
+    assert page.evaluate("document.querySelector('#drawing').scrollWidth <= document.querySelector('#drawing').clientWidth")
+    ratios = page.evaluate(CONTRAST)
+    assert len(ratios) > 40
+    assert [worst for worst in ratios if worst[0] < 4.5] == []
+    folder = Path(os.environ.get("STARQE_SCREENSHOTS", tmp_path))
+    page.screenshot(path=folder / f"page-{scheme}-{'phone' if phone else 'desk'}.png", full_page=True)
+
+
+def test_light_or_dark_is_chosen_and_remembered(page):
+    def paper() -> str:
+        return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+    light = paper()
+    page.get_by_role("button", name="Dark").click()
+    expect(page.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    dark = paper()
+    assert dark != light
+    page.reload()
+    assert paper() == dark
+
+
+def test_the_page_works_in_a_browser_that_keeps_nothing(browser, home):
+    context = browser.new_context()
+    context.add_init_script(
+        "for (const name of ['localStorage', 'sessionStorage'])"
+        " Object.defineProperty(window, name, { get() { throw new Error('no storage') } })"
+    )
+    page, wrongs = watched(context, home)
+    page.goto(home)
+    page.get_by_role("button", name="Dark").click()
+    asked(page, BORN_IN_ULM)
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+    context.close()
+    assert wrongs == []
+
+
+def test_every_field_and_button_has_a_name(page):
+    expect(page.locator(".example").first).to_be_visible()
+    tree = page.locator("body").aria_snapshot()
+    assert not re.findall(r"- (?:button|textbox|spinbutton|radio|checkbox|link|img)(?! [\"/])[^\n]*", tree)
+    for role, name in (
+        ("textbox", "Query"),
+        ("spinbutton", "How many"),
+        ("spinbutton", "Least probability in percent"),
+        ("checkbox", "known only"),
+    ):
+        expect(page.get_by_role(role, name=name)).to_be_visible()
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_files_of_the_page_load_nothing_from_elsewhere_and_make_no_markup_from_text(path):
+    text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+    assert (
+        re.findall(r"https?://\w|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\bstyle=|\son\w+=", text)
+        == []
+    )
