@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from starqe.config import known_keys
+from starqe.experiments import TABLES as REPRODUCED
 from starqe.kg import FORMS
 from starqe.kg.datasets import DATASETS
 from starqe.learn import PRESETS, Recipe
@@ -14,7 +15,10 @@ from starqe.measure.metrics import METRICS
 from starqe.measure.protocol import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.queries import SHAPES, QuerySettings
-from starqe.reason import ARCHITECTURES, LINKS, PREDICTORS, PredictorRecipe
+from starqe.reason import ARCHITECTURES, LINKS, NORMS, PREDICTORS, PredictorRecipe, ReasonSettings
+from starqe.reason.mixture import CLASSES
+from starqe.reason.one_hop import FEATURES
+from starqe.reason.reasoner import RANKED_BY
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,8 +39,29 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(document: Path, tmp_path: 
     assert before == set()
 
 
-KEYS = [key for section in (Recipe, PredictorRecipe, QuerySettings) for key in known_keys(section) if key not in ("model", "train")]
-TABLES = (SHAPES, FORMS, DATASETS, PRESETS, PREDICTORS, ARCHITECTURES, METRICS, PROTOCOLS, LINKS, TIES)
+KEYS = [
+    key
+    for section in (Recipe, PredictorRecipe, QuerySettings, ReasonSettings)
+    for key in known_keys(section)
+    if key not in ("model", "train")
+]
+TABLES = (
+    SHAPES,
+    FORMS,
+    DATASETS,
+    PRESETS,
+    PREDICTORS,
+    ARCHITECTURES,
+    METRICS,
+    PROTOCOLS,
+    LINKS,
+    TIES,
+    NORMS,
+    CLASSES,
+    FEATURES,
+    RANKED_BY,
+    REPRODUCED,
+)
 
 
 @pytest.mark.parametrize("entry", [*itertools.chain(*TABLES), *(key.split(".")[-1] for key in KEYS)])

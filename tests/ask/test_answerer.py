@@ -2,14 +2,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from starqe.ask import Answerer
 from starqe.errors import InputError, QueryError, StorageError
-from starqe.kg import embedded_graph
+from starqe.kg import SPLITS, embedded_graph
 from starqe.learn import Run, preset
-from starqe.queries import Atom, Query, Variable, answer
+from starqe.queries import Atom, Query, Variable, answer, assignments
+from starqe.reason.mixture import ENCODER
 
 X, Y = Variable("x"), Variable("y")
 ADVISED = Query.conjunction([Atom(X, "doctoralAdvisor", Y), Atom(Y, "educatedAt", "UniversityOfCambridge")], "x")
@@ -44,6 +46,25 @@ def test_splits_that_do_not_count_as_known_turn_known_answers_into_candidates(as
     assert set(entities(few)) < set(entities(all_))
     ranked = train.ask(CAMBRIDGE, top=len(answerer.graph.entities))
     assert set(entities(all_)) - set(entities(few)) <= set(entities(ranked.predicted))
+
+
+def test_the_encoder_alone_ranks_as_the_encoder_does(askable_run: Path, answerer: Answerer) -> None:
+    alone = Answerer.open(askable_run, weights=ENCODER)
+    assert alone.weights == ENCODER
+    ranked = [answerer.graph.entities.id(one.entity) for one in alone.ask(ADVISED, top=len(answerer.graph.entities)).predicted]
+    scores = (
+        Run.open(askable_run).scorer().scores(ADVISED.to_table(answerer.graph), np.array([0]), torch.empty(1, len(alone.graph.entities)))
+    )
+    assert torch.diff(scores[0, ranked]).max() <= 1e-5
+    assert entities(alone.ask(ADVISED, known_only=True)) == entities(answerer.ask(ADVISED, known_only=True))
+
+
+def test_warming_up_builds_what_queries_need_and_changes_no_answer(askable_run: Path, answerer: Answerer) -> None:
+    warm = Answerer.open(askable_run)
+    warm.warm_up()
+    assert {"_relation_head_index", "_relation_tail_index", "_triple_index", "_owner_index"} <= vars(warm.graph.known(SPLITS)).keys()
+    assert "names" in vars(warm)
+    assert warm.ask(ADVISED, top=30) == answerer.ask(ADVISED, top=30)
 
 
 def test_without_a_number_only_probable_predictions_are_shown(answerer: Answerer) -> None:
@@ -86,9 +107,12 @@ def test_further_variables_are_the_support_of_each_answer(answerer: Answerer) ->
     relation = answerer.graph.relations.id
     assert answers.columns == ("x", "y", "score", "known")
     for one in answers.known:
+        first = assignments(known, answers.query, limit=1, given={X: ids(one.entity)})[Y]
+        assert ids(one.support["y"]) == first[0]
         assert known.holds(ids(one.entity), relation("doctoralAdvisor"), ids(one.support["y"]))
         assert known.holds(ids(one.support["y"]), relation("educatedAt"), ids("UniversityOfCambridge"))
-    assert all(one.support["y"] in answerer.graph.entities for one in answers.predicted)
+    for one in answers.predicted:
+        assert one.support["y"] == answerer.explain(answers.query, one.entity).assignment["y"]
     assert answers.rows()[0].keys() == {"x", "y", "score", "known", "label", "probability"}
 
 

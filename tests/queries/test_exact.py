@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from starqe.errors import InputError, QueryError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.queries.exact import answer, answer_rows, assignments, easy_and_hard
+from starqe.queries.exact import answer, answer_rows, assignments, derivation_rows, easy_and_hard, first_assignments
 from starqe.queries.formula import And, Atom, Not, Variable
 from starqe.queries.query import Query
 from starqe.queries.shape import SHAPES
-from starqe.queries.table import QueryTable
+from starqe.queries.table import QueryTable, stack
 from starqe.queries.variants import reify
 from tests.queries.strategies import brute_force, graphs, queries
 
@@ -103,6 +103,27 @@ def test_assignments_show_the_inner_variables():
     assert names(assignments(known, query, variables=[X])[X]) == ["ETH", "UZH"]
     with pytest.raises(QueryError, match=r"variables of the query, found \?y"):
         assignments(known, query, variables=[Y])
+
+
+def test_the_first_assignment_of_each_answer_comes_from_one_join():
+    # d is reached through b and c, e through c alone.
+    graph = graph_of([Statement(*triple.split()) for triple in ("a r b", "a r c", "b r d", "c r d", "c r e")])
+    query = Query.conjunction([Atom("a", "r", X), Atom(X, "r", T)], "t")
+    found = first_assignments(graph.known(ALL), query, graph.entities.ids(["e", "d"]))
+    assert {variable: names(ids, graph) for variable, ids in found.items()} == {T: ["e", "d"], X: ["c", "b"]}
+    assert [len(ids) for ids in first_assignments(graph.known(ALL), query, np.empty(0, np.int64)).values()] == [0, 0]
+
+
+def test_first_assignments_are_found_in_parts_where_all_at_once_are_too_many():
+    graph = graph_of(
+        [Statement("a", "r", f"b{i}") for i in range(9)] + [Statement(f"b{i}", "r", f"c{j}") for i in range(9) for j in range(9)]
+    )
+    query = Query.conjunction([Atom("a", "r", X), Atom(X, "r", T)], "t")
+    answers = answer(graph.known(ALL), query)
+    found = first_assignments(graph.known(ALL), query, answers, max_rows=20)
+    assert names(found[X], graph) == ["b0"] * 9
+    with pytest.raises(UnsupportedError, match="up to 5 partial solutions"):
+        first_assignments(graph.known(ALL), query, answers, max_rows=5)
 
 
 def test_several_answer_variables_are_assigned_together():
@@ -225,6 +246,17 @@ def test_adding_a_qualifier_never_adds_an_answer(data):
 
 
 @given(st.data())
+def test_first_assignments_equal_the_first_of_all_with_the_answer_bound(data):
+    graph = data.draw(graphs())
+    query, known = data.draw(queries(graph)), graph.known(ALL)
+    answers = answer(known, query)
+    found = first_assignments(known, query, answers)
+    for place, id_ in enumerate(answers.tolist()):
+        alone = assignments(known, query, limit=1, given={query.target: id_})
+        assert {variable: ids[place] for variable, ids in found.items()} == {variable: ids[0] for variable, ids in alone.items()}
+
+
+@given(st.data())
 def test_a_table_and_its_queries_have_the_same_answers(data):
     graph = data.draw(graphs())
     shape = data.draw(st.sampled_from(sorted(SHAPES)))
@@ -262,3 +294,29 @@ def test_wd50k_is_answered_in_milliseconds(wd50k):
     seconds = time.perf_counter() - start
     assert all(graph.entities.id(expected) in ids for ids, (_, expected) in zip(found, asked, strict=True))
     assert seconds < 5
+
+
+def _two_hops(person: str) -> QueryTable:
+    return Query.conjunction([Atom(person, "educatedAt", X), Atom(X, "locatedIn", T)], "t").to_table(GRAPH)
+
+
+def test_the_derivations_of_a_table_name_every_node():
+    table = stack([_two_hops("Curie"), _two_hops("Einstein")])
+    expected = [
+        *((0, "Curie", *pair) for pair in (("ETH", "Switzerland"), ("ETH", "Zurich"), ("Sorbonne", "Paris"))),
+        *((1, "Einstein", *pair) for pair in (("ETH", "Switzerland"), ("ETH", "Zurich"), ("UZH", "Zurich"))),
+    ]
+    for limit in (1_000_000, 4):  # at once, and in halves
+        place, nodes = derivation_rows(GRAPH.known(ALL), table, max_rows=limit)
+        assert sorted(zip(place.tolist(), *(names(nodes[node]) for node in table.shape.nodes), strict=True)) == sorted(expected)
+
+
+def test_derivations_may_leave_edges_out_and_be_given_more_nodes():
+    table = stack([_two_hops("Curie"), _two_hops("Einstein")])
+    zurich = np.array([GRAPH.entities.id("Zurich")] * 2)
+    place, nodes = derivation_rows(GRAPH.known(ALL), table, given={"?": zurich})
+    assert list(zip(place.tolist(), names(nodes["x"]), strict=True)) == [(0, "ETH"), (1, "ETH"), (1, "UZH")]
+    place, nodes = derivation_rows(GRAPH.known(["train"]), table, [0], edges=[1], given={"?": zurich[:1]})
+    assert (place.tolist(), names(nodes["x"]), names(nodes["A"])) == ([0, 0], ["ETH", "UZH"], ["Curie", "Curie"])
+    _, nodes = derivation_rows(GRAPH.known(ALL), table, [0], edges=[0])
+    assert "?" not in nodes  # nothing binds it

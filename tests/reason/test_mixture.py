@@ -76,3 +76,22 @@ def test_a_class_without_validation_queries_gets_half(graph: Graph, table: Query
     fitted = fit_weights(graph, Fixed(0.0, 0, 9, 0), Fixed(0.9, 0.0, 0.2, 0.8), _validation(graph, table))
     assert {fitted.executor[name] for name in CLASSES[1:]} == {0.5}
     assert fitted.executor["one-hop"] in WEIGHTS
+
+
+def test_a_class_without_validation_queries_gets_the_weight_of_the_mixed_one_where_that_has_some(graph: Graph) -> None:
+    # a -r-> ?x, and someone -r-> ?x: a variable that hangs off makes the shape mixed. The executor finds the hard answer c.
+    hanging = Query.conjunction([Atom("a", "r", Variable("x")), Atom(Variable("y"), "r", Variable("x"))], "x").to_table(graph)
+    assert shape_class(hanging.shape) == "mixed"
+    found = fit_weights(graph, Fixed(0.0, 0, 0, 9), Fixed(0.1, 0.0, 0.9, 0.2), {"mixed": _validation(graph, hanging)["1p"]})
+    assert set(found.executor.values()) == {found.executor["mixed"]}
+    assert found.executor["mixed"] > 0.5
+
+
+def test_a_batch_that_grows_is_scored_like_its_rows(table: QueryTable) -> None:
+    encoder, executor = Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0)
+    mixture = Mixture(encoder, executor, Weights(dict.fromkeys(CLASSES, 0.5)))
+    one = mixture.scores(table, np.array([0]), torch.empty(1, 4)).clone()
+    three = mixture.scores(table, np.array([0, 0, 0]), torch.empty(3, 4)).clone()
+    again = mixture.scores(table, np.array([0]), torch.empty(1, 4))
+    assert torch.equal(three, one.expand(3, -1))
+    assert torch.equal(again, one)

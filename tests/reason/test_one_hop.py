@@ -6,8 +6,9 @@ from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, Atom, Query, QueryTable, Variable
+from starqe.queries.table import stack
 from starqe.reason.logistic import Logistic
-from starqe.reason.one_hop import OneHopProbability, fit_one_hop, usual_answers
+from starqe.reason.one_hop import FEATURES, EncoderOneHop, OneHopProbability, fit_one_hop, usual_answers
 
 X = Variable("x")
 
@@ -76,3 +77,44 @@ def test_a_graph_without_validation_statements_cannot_be_calibrated() -> None:
     graph = graph_of(train=[Statement("a", "r", "b"), Statement("b", "r", "c")])
     with pytest.raises(QueryError, match="calibrated on validation statements, and this graph has none"):
         fit_one_hop(graph, Share([0.3, 0.3, 0.4]), count=40)
+
+
+def test_calibration_keeps_the_order_of_candidates_and_stays_within_0_and_1(graph: Graph) -> None:
+    calibrated = OneHopProbability(Share([0.2, 0.3, 0.4, 0.1]), graph.known(["train"]), Logistic((1.5, 0.3, -0.2, 0.1), 3.0))
+    found = calibrated.probabilities(_table(graph, Atom("d", "r", X)), np.array([0]), torch.empty(1, 4))[0]
+    assert found.argsort(descending=True).tolist() == [2, 1, 0, 3]
+    assert 0 < found.min() <= found.max() < 1
+
+
+def test_known_answers_that_hold_all_belief_leave_finite_probabilities(graph: Graph) -> None:
+    calibrated = OneHopProbability(Share([0.0, 0.5, 0.5, 0.0]), graph.known(["train"]), Logistic((1.0, 0.0, 0.0, 0.0), 0.0))
+    found = calibrated.probabilities(_table(graph, Atom("a", "r", X)), np.array([0]), torch.empty(1, 4))[0]
+    assert found.isfinite().all()
+    assert found[[0, 3]].tolist() == [0, 0]  # no belief, no probability
+
+
+def test_a_question_is_answered_alike_alone_and_among_others(graph: Graph) -> None:
+    calibrated = OneHopProbability(Share([0.2, 0.3, 0.4, 0.1]), graph.known(["train"]), Logistic((2.0, 1.0, 0.5, 0.1), -0.4))
+    tables = [_table(graph, Atom(name, "r", X)) for name in ("a", "d")]
+    both = stack(tables)
+    together = calibrated.probabilities(both, np.array([0, 1]), torch.empty(2, 4))
+    for place, table in enumerate(tables):
+        assert torch.equal(calibrated.probabilities(table, np.array([0]), torch.empty(1, 4))[0], together[place])
+
+
+def test_an_encoder_spreads_one_unit_of_belief(graph: Graph) -> None:
+    class Scores:
+        def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+            return out.copy_(torch.tensor([1.0, 2.0, 5.0, 2.0]).log().expand(len(rows), -1))
+
+    found = EncoderOneHop(Scores()).log_probabilities(_table(graph, Atom("a", "r", X)), np.array([0]), torch.empty(1, 4))  # type: ignore[arg-type]
+    assert found.exp()[0].tolist() == pytest.approx([0.1, 0.2, 0.5, 0.2])
+
+
+def test_a_calibration_has_a_weight_for_every_feature_and_hangs_on_the_seed_only() -> None:
+    statements = [Statement(f"p{i}", "livesIn", f"c{i % 5}") for i in range(30)]
+    graph = graph_of(train=statements, valid=[Statement(f"p{i}", "livesIn", f"c{(i + 1) % 5}") for i in range(10)])
+    scorer = Share((np.arange(1, len(graph.entities) + 1) / np.arange(1, len(graph.entities) + 1).sum()).tolist())
+    fitted = fit_one_hop(graph, scorer, count=80)
+    assert len(fitted.weights) == len(FEATURES)
+    assert fit_one_hop(graph, scorer, count=80) == fitted

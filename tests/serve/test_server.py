@@ -199,6 +199,13 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out():
         listen("no host", 0)
 
 
+def test_a_response_does_not_wait_for_a_sign_of_the_client_between_its_parts():
+    with listen("127.0.0.1", 0) as opened, socket.create_connection(opened.getsockname()):
+        accepted, _ = opened.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def examples() -> list[tuple[str, str]]:
     """Gives the curl commands of the page on the service, each with what it prints."""
     found = []

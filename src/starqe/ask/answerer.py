@@ -1,6 +1,8 @@
 """The answerer: one query in, known and predicted answers out, with reasons."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -8,18 +10,19 @@ import numpy as np
 import torch
 
 from starqe.ask.answers import Answer, Answers, Explanation
-from starqe.ask.explain import explain_known, explain_predicted
+from starqe.ask.explain import explain_known, explain_predicted, predicted_assignment
 from starqe.ask.names import NameIndex
 from starqe.ask.probability import best_candidates, probabilities
-from starqe.errors import QueryError, StorageError, UnsupportedError
+from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
 from starqe.folders import read_header, write_header
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
-from starqe.queries import Query, Shape, answer, assignments
+from starqe.queries import Atom, Query, Shape, Variable, answer
+from starqe.queries.exact import first_assignments
 from starqe.queries.sparql import SparqlRequest, read_sparql
 from starqe.queries.table import QueryTable, stack
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import Weights
+from starqe.reason.mixture import Mixture, Weights
 from starqe.reason.reasoner import Reasoner
 
 FORMAT, VERSION = "starqe answering", 1
@@ -49,12 +52,20 @@ class Answerer:
         self.splits = tuple(split for split in SPLITS if split in splits)
         self._probability = probability
         self._known: Known = self.graph.known(splits)
-        self._executor, self._mixture = reasoner.executor(self.splits), reasoner.mixture(self.splits)
+        self._executor = reasoner.executor(self.splits)
+        self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
         self._kept: dict[tuple[Query, int], list[tuple[int, float]]] = {}
 
     @classmethod
-    def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS) -> "Answerer":
-        """Opens the answerer of a run; another graph of the same vocabulary may take the place of its own.
+    def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, weights: Weights | None = None) -> "Answerer":
+        """Opens the answerer of a run.
+
+        Args:
+            folder: The folder of the run.
+            graph: Another graph of the same vocabulary, in place of the run's own.
+            splits: The splits that count as known.
+            weights: Other weights of encoder and executor than the fitted ones, such as ``ENCODER``, which is faster.
+                Probabilities are fitted for the fitted weights: with others they rank, and are off in size.
 
         Raises:
             StorageError: The run was not calibrated, or its files are damaged.
@@ -62,7 +73,19 @@ class Answerer:
         """
         run = Run.open(folder, graph)
         probability = load_probability(folder)
-        return cls(Reasoner.open(run), probability, splits)
+        reasoner = Reasoner.open(run)
+        return cls(reasoner if weights is None else replace(reasoner, weights=weights), probability, splits)
+
+    def warm_up(self) -> None:
+        """Builds now what the first queries would have to wait for: indexes of statements and names, and the grammar."""
+        self._known.build_indexes()
+        self.names.find("")
+        with suppress(SparqlError):
+            self.read('SELECT ?x WHERE { ?x "no such relation" "no such entity" }')
+        for row in self._known.rows[:1].tolist():
+            statement = self.graph.statement(row)
+            query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
+            self._predict([query], [answer(self._known, query)], [1])
 
     @property
     def weights(self) -> Weights:
@@ -232,24 +255,30 @@ class Answerer:
         if max_known is not None and entailed > max_known:
             ranked = ranked[:max_known] + ranked[entailed:]
             notes.append(f"{entailed:,} answers are known, and the first {max_known:,} of them are given. The others come after OFFSET")
-        answers = tuple(self._answer(id_, is_known, chance, self._support(request, id_, is_known)) for id_, is_known, chance in ranked)
+        support = self._support(request, [(id_, is_known) for id_, is_known, _ in ranked])
+        answers = tuple(self._answer(id_, is_known, chance, support[id_]) for id_, is_known, chance in ranked)
         return Answers(request.query, request.columns, answers, self.splits, tuple(notes))
 
     def _answer(self, id_: int, known: bool, probability: float, support: dict[str, str]) -> Answer:
         vocabulary = self.graph.entities
         return Answer(vocabulary.identifier(id_), vocabulary.label(id_), known, probability, support)
 
-    def _support(self, request: SparqlRequest, id_: int, known: bool) -> dict[str, str]:
-        """Gives what further variables stand for in one way to make the answer true; VALUES has said it of some."""
-        support = {variable.name: entity for variable, entity in request.given}
+    def _support(self, request: SparqlRequest, ranked: Sequence[tuple[int, bool]]) -> dict[int, dict[str, str]]:
+        """Gives what further variables stand for in one way to make each answer true; VALUES has said it of some."""
+        given = {variable.name: entity for variable, entity in request.given}
         if not request.support:
-            return support
-        query, identifier = request.query, self.graph.entities.identifier
-        if known:
-            found = assignments(self._known, query, limit=1, given={query.target: id_})
-            return support | {variable.name: identifier(found[variable][0]) for variable in request.support}
-        explained = explain_predicted(self._executor, query, self._answer(id_, False, 0.0, {}))
-        return support | {variable.name: explained.assignment[variable.name] for variable in request.support}
+            return {id_: given for id_, _ in ranked}
+        identifier = self.graph.entities.identifier
+        known = np.array([id_ for id_, is_known in ranked if is_known], np.int64)
+        found = first_assignments(self._known, request.query, known)
+        support = {
+            id_: given | {variable.name: identifier(found[variable][place]) for variable in request.support}
+            for place, id_ in enumerate(known.tolist())
+        }
+        for id_ in (id_ for id_, is_known in ranked if not is_known):
+            filled = predicted_assignment(self._executor, request.query, id_)
+            support[id_] = given | {variable.name: filled[variable] for variable in request.support}
+        return support
 
     def _explained_probability(self, query: Query, known: np.ndarray, id_: int) -> float:
         """Gives the probability of an entity that may stand far down the ranking."""

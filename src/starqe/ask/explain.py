@@ -9,16 +9,16 @@ from starqe.ask.answers import Answer, Contribution, Explanation, Reason
 from starqe.kg import Graph, Known
 from starqe.queries import SHAPES, Atom, Query, Variable, assignments
 from starqe.queries.formula import Term
-from starqe.queries.layout import lay_out
+from starqe.queries.layout import Layout, lay_out
 from starqe.queries.shape import Shape
 from starqe.reason.executor import Executor
 from starqe.reason.explain import Support
 from starqe.reason.plan import plan_of
 from starqe.reason.truth import ONE_HOP
 
-PROOF = "The graph entails this answer: every statement below is one of its facts."
+PROOF = "The graph entails a known answer: every statement that is given for it is one of its facts."
 PREDICTION = (
-    "A prediction, not a fact. This is the best way in which the answer could hold that was found; "
+    "A prediction is not a fact. What is given for it is the best way found in which the answer could hold; "
     "the probability of the answer also counts what the model says of the query as a whole."
 )
 
@@ -38,20 +38,33 @@ def explain_predicted(executor: Executor, query: Query, answer: Answer) -> Expla
     Raises:
         UnsupportedError: The query has no shape.
     """
+    plan, edges, filled = _derived(executor, query, executor.known.graph.entities.id(answer.entity))
+    given = plan_of(plan.shape).given
+    reason_of = {atom: _reason(executor, _fill(atom, filled), edge, given[edge.edge]) for atom, edge in zip(plan.atoms, edges, strict=True)}
+    reasons = tuple(reason_of[atom] for atom in query.plain_form().all_atoms)
+    return Explanation(query, answer, {variable.name: entity for variable, entity in filled.items()}, reasons, PREDICTION)
+
+
+def predicted_assignment(executor: Executor, query: Query, answer: int) -> dict[Variable, str]:
+    """Gives what the variables stand for in the best way in which a predicted answer could hold.
+
+    Raises:
+        UnsupportedError: The query has no shape.
+    """
+    return _derived(executor, query, answer)[2]
+
+
+def _derived(executor: Executor, query: Query, answer: int) -> tuple[Layout, tuple[Support, ...], dict[Variable, str]]:
+    """Gives the atoms in the order of a shape, their edges in the best way for an answer, and the entities of the variables."""
     graph = executor.known.graph
     plan = lay_out(query.plain_form().conjuncts("an explanation"), query.target, SHAPES)
-    found = executor.explain(query.to_table(graph), 0, graph.entities.id(answer.entity))
+    edges = executor.explain(query.to_table(graph), 0, answer).edges
     filled: dict[Variable, str] = {}
-    for atom, edge in zip(plan.atoms, found.edges, strict=True):
+    for atom, edge in zip(plan.atoms, edges, strict=True):
         for term, id_ in ((atom.head, edge.head), (atom.tail, edge.tail)):
             if isinstance(term, Variable):
                 filled[term] = graph.entities.identifier(id_)
-    given = plan_of(plan.shape).given
-    reason_of = {
-        atom: _reason(executor, _fill(atom, filled), edge, given[edge.edge]) for atom, edge in zip(plan.atoms, found.edges, strict=True)
-    }
-    reasons = tuple(reason_of[atom] for atom in query.plain_form().all_atoms)
-    return Explanation(query, answer, {variable.name: entity for variable, entity in filled.items()}, reasons, PREDICTION)
+    return plan, edges, filled
 
 
 def _fill(atom: Atom, filled: Mapping[Variable, str]) -> Atom:

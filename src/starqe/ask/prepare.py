@@ -95,7 +95,8 @@ def with_validation(graph: Graph, seed: int = 0) -> Graph:
     """
     if len(graph.known(["valid"])):
         return graph
-    split = transductive_split(graph, (1 - HELD_OUT, HELD_OUT, 0.0), seed)
+    share = max(HELD_OUT, 1 / len(graph)) if len(graph) > 1 else 0.0
+    split = transductive_split(graph, (1 - share, share, 0.0), seed)
     if not len(split.known(["valid"])):
         raise InputError(
             f"a model is checked on statements that can be held out, and none of the {len(graph):,} can: each mentions "

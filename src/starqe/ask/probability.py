@@ -86,7 +86,7 @@ def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, Query
     cases = candidate_cases(graph, scorer, validation)
     features = [answer_features(shape, best)[np.isfinite(best.scores)] for shape, best, _ in cases]
     truth = [holds[np.isfinite(best.scores)] for _, best, holds in cases]
-    if not any(of_case.any() for of_case in truth):
+    if not truth:
         raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
     return fit_logistic(np.concatenate(features), np.concatenate(truth))
 

@@ -1,6 +1,8 @@
 """``starqe ask``: a question in SPARQL, answers known and predicted."""
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,10 @@ from starqe.cli.show import Json, print_table
 
 if TYPE_CHECKING:
     from starqe.ask import Answerer, Answers, Explanation
+
+EXPLAINED = 3
+"""How many answers are explained, from the first on."""
+_IRI = re.compile(r"([a-z][a-z0-9+.-]*://\S*[/#])([^/#\s]+)", re.IGNORECASE)  # all but its last part, and that
 
 
 def ask(
@@ -47,26 +53,51 @@ def ask(
 
 def show(answerer: "Answerer", text: str, top: int | None, threshold: float, known_only: bool, explain: bool) -> None:
     """Prints the answers to one question, and the reasons for the first three if wanted."""
-    answers = answerer.ask(text, top=top, threshold=threshold, known_only=known_only)
-    further = [name for name in answers.columns if name not in (answers.query.target.name, "score", "known")]
-    label = answerer.label
-    rows = [
-        (
-            answer.label,
-            answer.entity if answer.entity != answer.label else "",
-            "known" if answer.known else "predicted",
-            "" if answer.known else f"{answer.probability:.2f}",
-            *(label(answer.support[name]) for name in further),
-        )
-        for answer in answers
-    ]
-    if rows:
-        print_table(("answer", "identifier", "", "probability", *further), rows)
-    print(summary(answers, threshold if top is None else None, known_only))
+    request = answerer.read(text)
+    answers = answerer.ask(request, top=top, threshold=threshold, known_only=known_only)
+    print_answers(answerer, answers)
+    counted = top is not None or request.limit is not None
+    print(summary(answers, None if counted else threshold, known_only))
     if explain:
-        for answer in answers.answers[:3]:
-            print()
-            print(reasons_text(answerer, answerer.explain(text, answer.entity)))
+        explanations = [answerer.explain(request, answer.entity) for answer in answers.answers[:EXPLAINED]]
+        for explanation in explanations:
+            print(f"\n{reasons_text(answerer, explanation)}")
+        for note in dict.fromkeys(explanation.note for explanation in explanations):
+            print(f"\n{note}")
+
+
+def print_answers(answerer: "Answerer", answers: "Answers") -> None:
+    """Prints answers as a table: label, identifier, known or predicted, probability, and the support that was asked for."""
+    further = [name for name in answers.columns if name not in (answers.query.target.name, "score", "known")]
+    start = common_start([answer.entity for answer in answers])
+    identifiers = [answer.entity.removeprefix(start) for answer in answers]
+    names = [spoken(answer.label) for answer in answers]
+    columns: dict[str, list[str | float | None]] = {
+        "answer": list(names),
+        "identifier": list(identifiers),
+        "status": ["known" if answer.known else "predicted" for answer in answers],
+        "probability": [None if answer.known else answer.probability for answer in answers],
+        # The name of a variable may be a word of the table: it keeps its question mark.
+        **{f"?{name}": [spoken(answerer.label(answer.support[name])) for answer in answers] for name in further},
+    }
+    if names == identifiers:
+        del columns["identifier"]
+    if answers:
+        print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    if start:
+        print(f"identifiers begin with {start}")
+
+
+def common_start(identifiers: Sequence[str]) -> str:
+    """Gives all but the last part of IRIs, if it is the same for all of them; else nothing."""
+    starts = {found[1] if (found := _IRI.fullmatch(identifier)) else "" for identifier in identifiers}
+    return starts.pop() if len(starts) == 1 else ""
+
+
+def spoken(label: str) -> str:
+    """Gives a label as it is shown: an IRI that stands in for one is cut down to its last part."""
+    found = _IRI.fullmatch(label)
+    return found[2] if found else label
 
 
 def summary(answers: "Answers", threshold: float | None, known_only: bool) -> str:
@@ -75,25 +106,33 @@ def summary(answers: "Answers", threshold: float | None, known_only: bool) -> st
     found = f"{known:,} known (by {', '.join(answers.known_splits)})"
     if not known_only:
         least = f" with a probability of {threshold:g} or more" if threshold is not None else ""
-        found += f", {predicted:,} predicted{least}: a model's guess, not a fact"
+        found += f", {predicted:,} predicted{least}" + (": a model's guess, not a fact" if predicted else "")
+        if not predicted and threshold is not None and not answers.notes:
+            found += f". The best guesses are shown by --top {known + 5}"
     return "\n".join([found, *answers.notes])
 
 
 def reasons_text(answerer: "Answerer", explanation: "Explanation") -> str:
     """Writes an explanation in lines: each statement, and whether it is a fact or a prediction."""
-    label, relation = answerer.label, answerer.relation_label
     answer = explanation.answer
-    lines = [f"{answer.label}: {'known' if answer.known else f'predicted, probability {answer.probability:.2f}'}"]
+
+    def label(entity: str) -> str:
+        return spoken(answerer.label(entity))
+
+    def relation(name: str) -> str:
+        return spoken(answerer.relation_label(name))
+
+    lines = [f"{spoken(answer.label)}: {'known' if answer.known else f'predicted, probability {answer.probability:.2f}'}"]
     for reason in explanation.reasons:
         atom = reason.atom
         pairs = "; ".join(f"{relation(str(r))}: {label(str(v))}" for r, v in atom.qualifiers)
-        mark = "fact      " if reason.fact else f"predicted {reason.probability:.2f}"
+        mark = "fact" if reason.fact else f"predicted {reason.probability:.2f}"
         lines.append(
             f"  {mark:<14} {label(str(atom.head))} - {relation(str(atom.relation))} - {label(str(atom.tail))}"
             + (f"  ({pairs})" if pairs else "")
         )
         lines += [f"      {relation(c.relation)}: {label(c.value)} contributed {c.difference:+.2f}" for c in reason.contributions]
-    return "\n".join([*lines, f"  {explanation.note}"])
+    return "\n".join(lines)
 
 
 def _text(query: str | None) -> str | None:
@@ -122,5 +161,5 @@ def _json(answerer: "Answerer", text: str, answers: "Answers", explain: bool) ->
 
     content = json.loads(answers.to_json())
     if explain:
-        content["explanations"] = [json.loads(answerer.explain(text, answer.entity).to_json()) for answer in answers.answers[:3]]
+        content["explanations"] = [json.loads(answerer.explain(text, answer.entity).to_json()) for answer in answers.answers[:EXPLAINED]]
     return json.dumps(content, indent=2, ensure_ascii=False)

@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -114,6 +114,26 @@ def reason(
     if plot:
         plot_beams(rows, plot)
     _print_rows(rows, as_json, ("shape", "beam", "queries", "threads", "queries_per_second", "mrr", "growth_mb"))
+
+
+@app.command()
+def serve(
+    run: Annotated[Path, typer.Argument(help="The run folder of a model that can be asked.")],
+    seconds: Annotated[float, typer.Option(help="How long each row is measured.")] = 20.0,
+    clients: Annotated[str, typer.Option(help="How many clients ask at a time, with commas: a row each.")] = "1,16",
+    by: Annotated[Literal["encoder", "mixture"] | None, typer.Option(help="What predicts; one after the other if left out.")] = None,
+    soak: Annotated[float, typer.Option(help="Then ask twice what it can answer, for so many minutes.")] = 0.0,
+    threads: Annotated[int | None, typer.Option(help="The threads of the server; all cores if left out.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the queries.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure the service: starts it on this machine, asks it over HTTP, and stops it."""
+    from starqe.bench.serving import bench_serve
+
+    counts = [int(count) for count in clients.split(",")]
+    rows = bench_serve(run, seconds, counts, (by,) if by else ("encoder", "mixture"), soak, threads, seed)
+    columns = ("by", "load", "asked", "distinct_queries", "statuses", "answered_per_second", "p50_ms", "p90_ms", "p99_ms")
+    _print_rows(rows, as_json, (*columns, "memory_mb", "asking_cores"))
 
 
 @contextlib.contextmanager

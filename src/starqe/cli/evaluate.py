@@ -10,15 +10,22 @@ import typer
 from starqe.cli.show import Json, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from starqe.measure.evaluate import Scorer
     from starqe.queries import QueryTable
     from starqe.reason.run import AnyRun
 
 PROTOCOLS = ("paper", "strict")
+BATCH = 64
+"""How many queries are reasoned at once: each of them needs many predictions, and each of those a score for every entity."""
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
     queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links.")] = None,
+    by: Annotated[
+        Literal["encoder", "executor", "mixture"],
+        typer.Option(help="What ranks: the model, or what a calibrated run reasons with it; it knows train only."),
+    ] = "encoder",
     links: Annotated[
         Literal["published", "ours"] | None, typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked.")
     ] = None,
@@ -34,8 +41,8 @@ def evaluate(
     """Rank the answers of queries, or the ends of statements, with a trained model."""
     if (queries is None) == (links is None):
         raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
-    if links and (shapes or per_query):
-        raise typer.BadParameter("--shapes and --per-query are for queries: leave them out with --links")
+    if links and (shapes or per_query or by != "encoder"):
+        raise typer.BadParameter("--shapes, --per-query and --by are for queries: leave them out with --links")
     import torch
 
     from starqe.reason.run import open_run
@@ -48,7 +55,7 @@ def evaluate(
     else:
         assert queries is not None
         protocols = ("paper",) if split == "train" else PROTOCOLS if protocol == "both" else (protocol,)
-        rows = _queries(opened, _tables(opened, queries, split, shapes, limit), protocols, split, per_query)
+        rows = _queries(opened, by, _tables(opened, queries, split, shapes, limit), protocols, split, per_query)
         rows = [row for row in rows if average in ("both", row["average"])]
     if as_json:
         print_json(rows)
@@ -71,16 +78,35 @@ def _tables(run: "AnyRun", queries: Path, split: str, shapes: str | None, limit:
 
 
 def _queries(
-    run: "AnyRun", tables: dict[str, "QueryTable"], protocols: tuple[str, ...], split: str, per_query: Path | None
+    run: "AnyRun", by: str, tables: dict[str, "QueryTable"], protocols: tuple[str, ...], split: str, per_query: Path | None
 ) -> list[dict[str, Any]]:
     """Ranks the answers of queries, beside the paper's numbers."""
     from starqe.measure.paper import beside_paper
 
-    rows = []
+    rows, scorer = [], _scorer(run, by)
     for name in protocols:
         to = per_query.with_stem(f"{per_query.stem}-{name}") if per_query and len(protocols) > 1 else per_query
-        rows += _evaluate(run, tables, name, _row_name(run, split), to)
+        values = {"protocol": name} if by == "encoder" else {"protocol": name, "batch": BATCH}
+        rows += _evaluate(run, scorer, tables, values, _row_name(run, split) if by == "encoder" else by, to)
     return beside_paper(rows, "faithfulness" if split == "train" else "results", run.graph.fingerprint)
+
+
+def _scorer(run: "AnyRun", by: str) -> "Scorer":
+    """Gives what ranks: the model of a run, or what reasons with it.
+
+    Raises:
+        InputError: The run is none of an encoder, and only such a run reasons.
+        StorageError: The run was not calibrated.
+    """
+    from starqe.errors import InputError
+    from starqe.learn import Run
+    from starqe.reason.reasoner import RANKED_BY, Reasoner
+
+    if by == "encoder":
+        return run.scorer()
+    if not isinstance(run, Run):
+        raise InputError(f"--by {by} needs the run of an encoder that was calibrated, found a one-hop predictor: {run.folder}")
+    return RANKED_BY[by](Reasoner.open(run))
 
 
 def _links(run: "AnyRun", protocol: str, split: str, limit: int | None) -> list[dict[str, Any]]:
@@ -104,16 +130,18 @@ def _note(advance: Callable[[int], None]) -> Callable[[str, int, int], None]:
     return note
 
 
-def _evaluate(run: "AnyRun", tables: dict[str, "QueryTable"], protocol: str, row: str, per_query: Path | None) -> list[dict[str, Any]]:
+def _evaluate(
+    run: "AnyRun", scorer: "Scorer", tables: dict[str, "QueryTable"], values: dict[str, Any], row: str, per_query: Path | None
+) -> list[dict[str, Any]]:
     """Evaluates by one protocol, with a progress bar."""
     from starqe.measure.evaluate import Measure, evaluate
     from starqe.measure.sink import rank_sink
 
     total = sum(map(len, tables.values()))
     sink = rank_sink(per_query) if per_query else contextlib.nullcontext()
-    with progress(f"evaluating ({protocol})", total, "queries") as advance, sink as opened:
-        settings = Measure.parse({"protocol": protocol})
-        scorer, graph, seed = run.scorer(), run.graph, run.recipe.seed
+    with progress(f"evaluating ({values['protocol']})", total, "queries") as advance, sink as opened:
+        settings = Measure.parse(values)
+        graph, seed = run.graph, run.recipe.seed
         return evaluate(
             scorer, tables, len(graph.entities), settings, row=row, seed=seed, graph=graph, sink=opened, progress=_note(advance)
         )

@@ -1,19 +1,23 @@
 """``starqe fit``: from any graph file to a model one can ask."""
 
 import os
+import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from starqe.cli.prompt import example
 from starqe.cli.show import Json, print_json, progress
+
+QUIET = 30.0
+"""How many seconds pass at least between two lines about the training."""
 
 
 def fit(
-    source: Annotated[
-        Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")
-    ],
+    source: Annotated[Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")],
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
     minutes: Annotated[float, typer.Option(min=0.05, help="Time for training.")] = 10,
     seed: Annotated[int, typer.Option(help="Decides everything that is drawn.")] = 0,
@@ -33,19 +37,29 @@ def fit(
     place = named_source(source, data_home(os.environ, sys.platform))
     graph = load_graph(place) if (place / "graph.json").exists() else import_graph(place)[0]
     shown: dict[str, int] = {}
+    said = time.monotonic()
+    best: dict[str, float] = {}
     with progress("training", 1000, "") as advance:
 
         def note(name: str, line: dict[str, Any]) -> None:
+            nonlocal said
             done = int(500 * line["progress"])
             advance(done - shown.get(name, 0))
             shown[name] = done
-            if line.get("validation") and not as_json:
-                print(f"{name}: {line['seconds'] / 60:.1f} min, validation MRR {line['validation_mrr']:.1f}")
+            if line.get("validation"):
+                best[name] = line["best_mrr"]
+            if not as_json and time.monotonic() - said >= QUIET:
+                said = time.monotonic()
+                print(f"{name}: {line['progress']:.0%} of its time, loss per query {line['loss_per_query']:.2f}", flush=True)
 
         answerer = make(graph, out, minutes, seed, resume, note)
+    held_out = len(answerer.graph.known(["valid"]))
     result = {"run": str(out), "statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
-    result |= {"held_out_for_validation": len(answerer.graph.known(["valid"]))}
+    result |= {"held_out_for_validation": held_out, "validation_mrr": best}
     if as_json:
         print_json(result)
-    else:
-        print(f"{out}: {len(graph):,} statements about {len(graph.entities):,} entities. Ask it:\n  starqe ask {out} 'SELECT ?x {{ ... }}'")
+        return
+    print(f"{out}: {len(graph):,} statements about {len(graph.entities):,} entities, {held_out:,} held out to check on")
+    for name, reached in best.items():
+        print(f"  {name}: validation MRR {reached:.1f}")
+    print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer))}")

@@ -1,6 +1,7 @@
 """The conversation of ``starqe ask``: history, completion of labels, and errors that do not end it."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,16 +10,16 @@ from starqe.errors import StarqeError
 
 if TYPE_CHECKING:
     from starqe.ask import Answerer
+    from starqe.kg import Vocabulary
 
 HISTORY = Path("~/.cache/starqe/history").expanduser()
-WELCOME = """Ask in SPARQL; an empty line ends the question, Tab completes a label inside quotes, Ctrl-D leaves.
-For example: SELECT ?x { "Albert Einstein" :educatedAt ?x }"""
+WELCOME = "Ask in SPARQL; an empty line ends the question, Tab completes a label inside quotes, Ctrl-D leaves."
 
 
 def converse(answerer: "Answerer", show: Callable[[str], None]) -> None:
     """Asks for questions until the end of input, and shows the answers to each; history is kept where it can be."""
     with _history(answerer):
-        print(WELCOME)
+        print(f"{WELCOME}\nFor example: {example(answerer)}")
         while (text := _question()) is not None:
             if not text:
                 continue
@@ -26,6 +27,19 @@ def converse(answerer: "Answerer", show: Callable[[str], None]) -> None:
                 show(text)
             except StarqeError as error:
                 print(f"starqe: {error}")
+
+
+def example(answerer: "Answerer") -> str:
+    """Gives a question that this graph has an answer to: for the tail of its first statement."""
+    graph = answerer.graph
+    first = next(graph.statements(*answerer.splits))
+
+    def quoted(vocabulary: "Vocabulary", identifier: str) -> str:
+        label = vocabulary.label(vocabulary.id(identifier))
+        unique = len(vocabulary.find_label(label)) == 1 and label not in vocabulary
+        return json.dumps(label if unique else identifier, ensure_ascii=False)
+
+    return f"SELECT ?x {{ {quoted(graph.entities, first.head)} {quoted(graph.relations, first.relation)} ?x }}"
 
 
 def _question() -> str | None:
@@ -55,7 +69,7 @@ def _history(answerer: "Answerer") -> Iterator[None]:
         readline.read_history_file(HISTORY)
     readline.set_completer_delims('"')
     readline.set_completer(completer(answerer))
-    readline.parse_and_bind("tab: complete")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from starqe.cli.show import Json, print_json, print_table
 if TYPE_CHECKING:
     from starqe.experiments import Report
 
-Table = Literal["statistics", "results", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers"]
+Table = Literal["statistics", "results", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning"]
 
 
 def reproduce(
@@ -30,6 +30,7 @@ def reproduce(
     limit: Annotated[int | None, typer.Option(help="Queries a shape to evaluate on; 5,000 if left out.")] = None,
     minimum: Annotated[int, typer.Option(help="qualifiers: leave out relations that fewer queries of a shape contain.")] = 10,
     sources: Annotated[str, typer.Option(help="oracle: where the frequencies come from.")] = "all splits,test",
+    run: Annotated[Path | None, typer.Option(help="reasoning: a calibrated run; without one, one is trained and calibrated.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out; one on the embedded graph.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -37,14 +38,14 @@ def reproduce(
     import torch
 
     from starqe.experiments import Settings
-    from starqe.experiments import reproduce as run
+    from starqe.experiments import reproduce as make
 
     if threads or graph is None:
         torch.set_num_threads(threads or 1)
-    values = {"as_published": as_published, "seeds": seeds, "budget": budget, "limit": limit, "minimum": minimum}
+    values = {"as_published": as_published, "seeds": seeds, "budget": budget, "limit": limit, "minimum": minimum, "run": run}
     settings = Settings.parse({**values, "sources": tuple(source.strip() for source in sources.split(","))})
     with _folder(out, kept_nowhere=graph is None or table in ("statistics", "oracle")) as folder:
-        report, files = run(table, folder, graph, queries, settings, lambda text: print(text, file=sys.stderr, flush=True))
+        report, files = make(table, folder, graph, queries, settings, lambda text: print(text, file=sys.stderr, flush=True))
         print_json(list(report.rows)) if as_json else _print(report, files if out else [])
 
 

@@ -3,7 +3,7 @@
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,9 @@ def serve(
     cors: Annotated[list[str] | None, typer.Option(help="An origin whose pages may ask from a browser; may be repeated.")] = None,
     graph: Annotated[Path | None, typer.Option(help="Another graph of the same vocabulary, in place of the run's own.")] = None,
     splits: Annotated[str, typer.Option(help="The splits that count as known, with commas.")] = "train,valid,test",
+    by: Annotated[
+        Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
+    ] = "mixture",
     threads: Annotated[int | None, typer.Option(help="All cores if left out.", min=1)] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, a limit of the service; may be repeated.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Log every request on standard error; what was asked is left out.")] = False,
@@ -29,6 +32,7 @@ def serve(
 
     from starqe.ask import Answerer
     from starqe.kg import load_graph
+    from starqe.reason.mixture import ENCODER
     from starqe.serve import ServeSettings, create_app
     from starqe.serve.server import address, listen
     from starqe.serve.server import serve as run_server
@@ -41,7 +45,7 @@ def serve(
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, host, *(allow_host or ()))))
     limits = ServeSettings.parse({"name": (graph or run).resolve().name, "hosts": hosts, "token": token, "cors": tuple(cors or ())})
     limits = limits.with_settings(settings or [])
-    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","))
+    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), ENCODER if by == "encoder" else None)
     app = create_app(answerer, limits)
     with listen(host, port) as opened:
         _announce(address(opened), token is not None, as_json)

@@ -27,7 +27,7 @@ def print_pairs(pairs: Mapping[str, Any], title: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Prints a table: the first column left, numbers right."""
+    """Prints a table: the first column left, numbers right (also where some are missing)."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
@@ -35,8 +35,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
     table = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for index, column in enumerate(columns):
-        numeric = index > 0 and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(escape(column), justify="right" if numeric else "left")
+        values = [row[index] for row in rows if row[index] is not None]
+        numeric = index > 0 and bool(values) and all(isinstance(value, int | float) for value in values)
+        table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(as_text(value)) for value in row))
     Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)

@@ -106,7 +106,7 @@ def _rows(work: Workplace, job: Job, split: str) -> list[Row]:
     there = tables_of(work.queries).get(split, {})
     shapes = [shape for shape in SHAPES if there.get(shape)]
     if finished(work, job) is None:
-        return _empty(shapes, job[1], ("paper",) if split == "train" else ("paper", "strict"))
+        return not_run_rows(shapes, job[1], ("paper",) if split == "train" else ("paper", "strict"))
     rows: list[Row] = work.once(work.run_folder(*job) / f"{split}-{work.limit}.json", lambda: _evaluate(work, job, split, shapes))
     return rows
 
@@ -124,7 +124,8 @@ def _evaluate(work: Workplace, job: Job, split: str, shapes: list[str]) -> list[
     return rows
 
 
-def _empty(shapes: Iterable[str], seed: int, protocols: Iterable[str]) -> list[Row]:
+def not_run_rows(shapes: Iterable[str], seed: int, protocols: Iterable[str]) -> list[Row]:
+    """Gives rows without numbers, in place of those of a model that is not there."""
     given = {"row": "", "n": 0, "seed": seed, "ours": None, "paper": None, "low": None, "high": None, "missing": NOT_RUN}
     return [
         {**given, "shape": shape, "metric": metric, "average": average, "protocol": protocol, "ties": "realistic", "dropped": 0}

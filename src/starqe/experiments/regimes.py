@@ -57,6 +57,7 @@ ROWS: Mapping[str, Mapping[str, str]] = {
     },
     "faithfulness": {"StarQE-like": "starqe", "MPQE-like": "mpqe-like"},
     "qualifiers": {"StarQE": "starqe"},
+    "reasoning": {"encoder": "starqe"},
     "diameter": {"StarQE": "starqe", "Diameter": "diameter", "Diameter + 1": "diameter-plus-one"},
 }
 """The trained rows of each table: the name of the row, and its regime. Rows with the same regime are the same model."""

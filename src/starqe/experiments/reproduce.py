@@ -8,6 +8,7 @@ from starqe.errors import InputError
 from starqe.experiments.models import MODEL_TABLES, model_report
 from starqe.experiments.oracle import oracle_report
 from starqe.experiments.qualifiers import qualifier_report
+from starqe.experiments.reasoning import reasoning_report
 from starqe.experiments.report import Report
 from starqe.experiments.statistics import statistics_report
 from starqe.experiments.workplace import Settings, Tell, open_workplace
@@ -17,6 +18,7 @@ TABLES: Mapping[str, Callable[..., Report]] = {
     **{name: partial(model_report, table=name) for name in MODEL_TABLES},
     "oracle": oracle_report,
     "qualifiers": qualifier_report,
+    "reasoning": reasoning_report,
 }
 """The paper's tables, by the name on the command line: functions of a `Workplace`."""
 

@@ -3,19 +3,25 @@
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
 from starqe.errors import ConfigError, StarqeError
 from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
 from starqe.experiments.workplace import Workplace, read_json, write_json
-from starqe.learn import QueryLesson, Run, Trainer
+from starqe.kg import Graph
+from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
 from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
 
+RECORD = "trained.json"
+"""What stands in the folder of a run whose training is finished."""
 TELL_SECONDS = 30.0
 """Epochs are told of no more often than this."""
+
+AnyRun = TypeVar("AnyRun", bound=RunFolder[Any])
 
 Job = tuple[str, int]
 """A regime and a seed."""
@@ -39,7 +45,7 @@ def finished(work: Workplace, job: Job) -> dict[str, Any] | None:
         raise ConfigError(
             f"{folder} was trained by another recipe (its config.toml, seed {found.seed}). Delete that folder, or choose another --out"
         )
-    record: dict[str, Any] | None = read_json(folder / "trained.json") if (folder / "trained.json").exists() else None
+    record: dict[str, Any] | None = read_json(folder / RECORD) if (folder / RECORD).exists() else None
     return record
 
 
@@ -92,17 +98,26 @@ def train_missing(work: Workplace, table: str) -> dict[Job, str]:
 
 
 def _train(work: Workplace, job: Job, minutes: float | None) -> dict[str, Any]:
-    """Trains one model, from its last checkpoint if there is one, and notes that it is finished."""
-    folder = work.run_folder(*job)
-    if folder.exists() and not (folder / HEADER).exists():  # killed while the folder was made
-        shutil.rmtree(folder)
-    run = Run.open(folder, work.graph) if folder.exists() else Run.create(folder, _recipe(work, job), work.graph)
+    """Trains one encoder, from its last checkpoint if there is one, and notes that it is finished."""
+    run = run_at(Run, work.run_folder(*job), _recipe(work, job), work.graph)
     config, there = run.recipe.train, tables_of(work.queries)
     shapes = [shape for shape in config.shapes if shape in there.get("train", {})]
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
     judged = [shape for shape in config.shapes if shape in there.get("valid", {})]
     validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
-    trainer = Trainer(run, QueryLesson(run, tables, validation), minutes, _Epochs(work).note)
+    return train_to_the_end(work, run, QueryLesson(run, tables, validation), minutes)
+
+
+def run_at(kind: type[AnyRun], folder: Path, recipe: Any, graph: Graph) -> AnyRun:
+    """Opens the run that stands in a folder, or makes it."""
+    if folder.exists() and not (folder / HEADER).exists():  # killed while the folder was made
+        shutil.rmtree(folder)
+    return kind.open(folder, graph) if folder.exists() else kind.create(folder, recipe, graph)
+
+
+def train_to_the_end(work: Workplace, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:
+    """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished."""
+    trainer = Trainer(run, lesson, minutes, _Epochs(work).note)
     trainer.resume()
     counters = trainer.train()
     record = {
@@ -114,7 +129,7 @@ def _train(work: Workplace, job: Job, minutes: float | None) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": str(trainer.device),
     }
-    write_json(folder / "trained.json", record)
+    write_json(run.folder / RECORD, record)
     return record
 
 

@@ -45,6 +45,8 @@ class Settings(Section):
     """Qualifier relations that fewer queries of a shape contain are left out."""
     sources: tuple[str, ...] = ("all splits", "test")
     """Where the oracle's frequencies come from."""
+    run: Path | None = None
+    """The folder of a calibrated run whose reasoning is measured. Left out: one is trained and calibrated."""
 
 
 @dataclass(frozen=True)

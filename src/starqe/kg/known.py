@@ -26,6 +26,11 @@ class Known:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def build_indexes(self) -> None:
+        """Builds all indexes now, so that no look-up has to wait for one."""
+        for name in ("_head", "_tail", "_relation", "_relation_head", "_relation_tail", "_triple", "_pair", "_owner"):
+            getattr(self, f"{name}_index")
+
     def by_head(self, head: int, relation: int | None = None) -> np.ndarray:
         """Gives the statements with this head (and relation)."""
         return self._at("head", head, relation)

@@ -59,6 +59,9 @@ _ZERO = {
 }
 _MPQE = {"layers": 3, "pooling": "target", "similarity": "dot", "bias": False}
 
+# Batch norm is in the authors' code, not in the paper: with it, one epoch on WD50K-QE does what three do without.
+_FAST = {**_STARQE, "batch_norm": True, "dropout": 0.3, "input_dropout": 0.2}
+
 PRESETS: Mapping[str, dict[str, Any]] = {
     # The columns of the paper's table of hyper-parameters.
     "starqe": _published({**_STARQE, "dropout": 0.5}, learning_rate=0.0007741, batch=64),
@@ -99,9 +102,9 @@ PRESETS: Mapping[str, dict[str, Any]] = {
         shapes=("1p", "2p", "3p", "2i", "3i"),
     ),
     # Ours.
-    "starqe-fast": {"model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1}, "train": {"average": 0.999, "one_hop": "varied"}},
+    "starqe-fast": {"model": _FAST, "train": {"average": 0.999, "one_hop": "varied"}},
     "starqe-ask": {
-        "model": {**_STARQE, "dropout": 0.3, "input_dropout": 0.1},
+        "model": _FAST,
         "train": {"average": 0.999, "one_hop": "varied", "varied_per_shape": 60_000},
     },
     "demo": {

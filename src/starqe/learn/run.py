@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from starqe import __version__
 from starqe.config import read_toml, to_toml
 from starqe.errors import MismatchError, StorageError
-from starqe.folders import new_file, read_header, write_header
+from starqe.folders import new_file, new_folder, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
 from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.scorer import EncoderScorer
@@ -54,14 +54,11 @@ class RunFolder(Generic[R]):
         """
         if folder.exists() and any(folder.iterdir()):
             raise StorageError(f"{folder} exists already. Give --resume to go on with it, or choose another place")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
-            save_graph(graph, folder / "graph")
+        with new_folder(folder, True, lambda: None) as place:  # what may stand there is empty
+            (place / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
+            save_graph(graph, place / "graph")
             prints = {"fingerprint": graph.fingerprint, "vocabulary": graph.vocabulary_fingerprint}
-            write_header(folder / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__})
-        except OSError as error:
-            raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+            write_header(place / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__})
         return cls(folder, recipe, graph)
 
     @classmethod

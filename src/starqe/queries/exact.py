@@ -6,7 +6,7 @@ is dropped and equal rows are merged, so hubs on the way do not multiply.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,19 +89,60 @@ def assignments(
     return {variable: found[str(variable)][:limit] for variable in columns}
 
 
+def first_assignments(known: Known, query: Query, answers: np.ndarray, max_rows: int = MAX_ROWS) -> dict[Variable, np.ndarray]:
+    """Gives, for each of these answers of a query, the first of the assignments that have it: (n,) each, by one join for all.
+
+    Raises:
+        InputError: An identifier does not occur in the graph.
+        UnsupportedError: The query is not conjunctive over head and tail variables, or has too many partial solutions.
+    """
+    join = _join_of_query(query, known.graph, {query.target: 0})
+    parts = [_first_of_chunk(known, join, query, answers[start : start + CHUNK], max_rows) for start in range(0, len(answers), CHUNK)]
+    return {variable: np.concatenate([np.empty(0, np.int64), *(part[variable] for part in parts)]) for variable in query.variables}
+
+
 def answer_rows(known: Known, table: QueryTable, rows: np.ndarray | Sequence[int] | None = None, max_rows: int = MAX_ROWS) -> Answers:
     """Gives the answers of many queries of a table (of all, if no rows are named).
 
     Raises:
         UnsupportedError: The table is reified, or one query has too many partial solutions.
     """
-    if table.shape.of_kind("blank"):
-        raise UnsupportedError(f"a reified table (shape '{table.shape.name}') has no answers in the graph. Undo the reification first")
+    _check_plain(table)
     rows = np.arange(len(table)) if rows is None else np.asarray(rows, np.int64)
     parts = [_answer_chunk(known, table, rows[start : start + CHUNK], max_rows) for start in range(0, len(rows), CHUNK)]
     counts = np.concatenate([np.empty(0, np.int64), *(np.diff(offsets) for offsets, _ in parts)])
     answers = np.concatenate([np.empty(0, np.int32), *(answers for _, answers in parts)])
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), answers.astype(np.int32)
+
+
+def derivation_rows(
+    known: Known,
+    table: QueryTable,
+    rows: np.ndarray | Sequence[int] | None = None,
+    edges: Sequence[int] | None = None,
+    given: Mapping[str, np.ndarray] | None = None,
+    max_rows: int = MAX_ROWS,
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Gives all derivations of many queries of a table: an entity for every node of the shape that makes all edges true.
+
+    Args:
+        known: What counts as known.
+        table: The queries.
+        rows: Which of them; all, if left out.
+        edges: The edges that are to be true; all, if left out.
+        given: Entities that more nodes than the anchors are bound to, one for each of the rows.
+        max_rows: How many partial solutions there may be.
+
+    Returns:
+        The place in ``rows`` that each derivation belongs to, ascending, and the entities by node: those that an edge binds.
+
+    Raises:
+        UnsupportedError: The table is reified, or one query has too many partial solutions.
+    """
+    _check_plain(table)
+    rows = np.arange(len(table)) if rows is None else np.asarray(rows, np.int64)
+    edges = range(len(table.shape.edges)) if edges is None else edges
+    return _solve_rows(known, table, rows, list(table.shape.nodes), edges, given or {}, max_rows)
 
 
 def easy_and_hard(graph: Graph, table: QueryTable, rows: np.ndarray | Sequence[int] | None, split: str) -> tuple[Answers, Answers]:
@@ -122,23 +163,60 @@ def easy_and_hard(graph: Graph, table: QueryTable, rows: np.ndarray | Sequence[i
     return (easy_offsets, easy), (hard_offsets, answers[is_hard])
 
 
+def _check_plain(table: QueryTable) -> None:
+    if table.shape.of_kind("blank"):
+        raise UnsupportedError(f"a reified table (shape '{table.shape.name}') has no answers in the graph. Undo the reification first")
+
+
 def _owners(offsets: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def _answer_chunk(known: Known, table: QueryTable, rows: np.ndarray, max_rows: int) -> Answers:
-    edges = len(table.shape.edges)
-    offsets, pairs = ragged_take(table.pair_offsets, (rows[:, None] * edges + np.arange(edges)).ravel())
-    constants = {anchor: table.anchors[rows, column] for column, anchor in enumerate(table.shape.anchors)}
-    join = _Join(table.shape.edges, constants, table.relations[rows], offsets, table.pair_relation[pairs], table.pair_value[pairs])
+    query, found = _solve_rows(known, table, rows, [TARGET], range(len(table.shape.edges)), {}, max_rows)
+    return np.searchsorted(query, np.arange(len(rows) + 1)), found[TARGET]
+
+
+def _solve_rows(
+    known: Known,
+    table: QueryTable,
+    rows: np.ndarray,
+    wanted: list[str],
+    edges: Sequence[int],
+    given: Mapping[str, np.ndarray],
+    max_rows: int,
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Joins these edges of some rows, all at once or, where that is too much, in halves."""
+    cells = rows[:, None] * len(table.shape.edges) + np.asarray(edges, np.int64)
+    offsets, pairs = ragged_take(table.pair_offsets, cells.ravel())
+    constants = {anchor: table.anchors[rows, column] for column, anchor in enumerate(table.shape.anchors)} | dict(given)
+    ends, relations = tuple(table.shape.edges[edge] for edge in edges), table.relations[rows][:, list(edges)]
+    join = _Join(ends, constants, relations, offsets, table.pair_relation[pairs], table.pair_value[pairs])
     try:
-        query, found = _solve(known, join, [TARGET], max_rows)
+        return _solve(known, join, wanted, max_rows)
     except UnsupportedError:
         if len(rows) == 1:
             raise
-        halves = [_answer_chunk(known, table, half, max_rows) for half in np.array_split(rows, 2)]
-        return np.concatenate([halves[0][0], halves[1][0][1:] + halves[0][0][-1]]), np.concatenate([answers for _, answers in halves])
-    return np.searchsorted(query, np.arange(len(rows) + 1)), found[TARGET]
+    half = len(rows) // 2
+    parts = [
+        _solve_rows(known, table, rows[part], wanted, edges, {node: ids[part] for node, ids in given.items()}, max_rows)
+        for part in (slice(half), slice(half, None))
+    ]
+    columns = {node: np.concatenate([found[node] for _, found in parts]) for node in parts[0][1]}
+    return np.concatenate([parts[0][0], parts[1][0] + half]), columns
+
+
+def _first_of_chunk(known: Known, join: _Join, query: Query, answers: np.ndarray, max_rows: int) -> dict[Variable, np.ndarray]:
+    """Gives the first assignment of each answer, of all at once or, where that is too much, in halves."""
+    try:
+        place, found = _solve(known, _repeated(join, {str(query.target): answers}), [str(one) for one in query.variables], max_rows)
+    except UnsupportedError:
+        if len(answers) == 1:
+            raise
+        halves = [_first_of_chunk(known, join, query, half, max_rows) for half in np.array_split(answers, 2)]
+        return {variable: np.concatenate([half[variable] for half in halves]) for variable in query.variables}
+    first = np.searchsorted(place, np.arange(len(answers)))
+    return {variable: found[str(variable)][first] for variable in query.variables}
 
 
 def _join_of_query(query: Query, graph: Graph, given: Mapping[Variable, int]) -> _Join:
@@ -159,6 +237,20 @@ def _join_of_query(query: Query, graph: Graph, given: Mapping[Variable, int]) ->
     flat = np.array([pair for of_edge in pairs for pair in of_edge], np.int64).reshape(-1, 2)
     offsets = np.concatenate([[0], np.cumsum([len(of_edge) for of_edge in pairs])])
     return _Join(tuple(edges), constants, graph.relations.ids(str(atom.relation) for atom in atoms)[None], offsets, flat[:, 0], flat[:, 1])
+
+
+def _repeated(join: _Join, given: Mapping[str, np.ndarray]) -> _Join:
+    """Repeats one conjunction for each value of the given nodes."""
+    count = len(next(iter(given.values())))
+    shifts = len(join.pair_relation) * np.arange(count)[:, None]
+    return replace(
+        join,
+        constants={node: np.repeat(constant, count) for node, constant in join.constants.items()} | dict(given),
+        relations=np.repeat(join.relations, count, axis=0),
+        pair_offsets=np.concatenate([[0], (join.pair_offsets[1:] + shifts).ravel()]),
+        pair_relation=np.tile(join.pair_relation, count),
+        pair_value=np.tile(join.pair_value, count),
+    )
 
 
 class _Solution:

@@ -7,6 +7,7 @@ the known statements tell of the question: how many answers are known, and how m
 B questions · V entities.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from starqe.errors import QueryError
 from starqe.kg import Graph, Known
+from starqe.kg.known import Side
 from starqe.learn import EncoderScorer
 from starqe.learn.examples import INVERSE
 from starqe.measure.ranks import Ragged
@@ -26,6 +28,7 @@ from starqe.seed import derive
 CANDIDATES = 50
 """How many of the best candidates of each question the calibration learns from."""
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
+SIDES: tuple[Side, ...] = ("head", "tail")
 _FLOOR = 1e-6  # the least belief that counts as left beside the known answers
 
 
@@ -53,11 +56,12 @@ class OneHopProbability:
 
     def __init__(self, scorer: LogScorer, known: Known, calibration: Logistic) -> None:
         self._scorer, self._known, self._calibration = scorer, known, calibration
+        self._usual = {given: usual_answers(known, given) for given in SIDES}
 
     def probabilities(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
         """Gives the probability of every entity as an answer: (B, V)."""
         beliefs = self._scorer.log_probabilities(table, rows, out)  # (B, V)
-        question = _questions(self._known, table, rows, beliefs)
+        question = _questions(self._known, self._usual, table, rows, beliefs)
         slope = self._calibration.weights[0]
         shift = self._calibration.logits(question.features) - slope * question.left  # (B,)
         return beliefs.mul_(slope).add_(torch.from_numpy(shift.astype(np.float32))[:, None]).sigmoid_()
@@ -70,18 +74,18 @@ class _Questions:
     known: Ragged  # the known answers
 
 
-def _questions(known: Known, table: QueryTable, rows: np.ndarray, beliefs: Tensor) -> _Questions:
-    """Gathers what is known of questions."""
+def _questions(known: Known, usual: Mapping[Side, np.ndarray], table: QueryTable, rows: np.ndarray, beliefs: Tensor) -> _Questions:
+    """Gathers what is known of questions; the usual answers take a pass over all statements, so they come from outside."""
     answers = Ragged(*answer_rows(known, table, rows))
     taken = np.zeros(len(rows))
     np.add.at(taken, answers.query, np.exp(beliefs[answers.query, answers.entities].numpy()))
     counted = np.log1p(answers.counts)
-    usual = usual_answers(known, "head" if table.shape.edges[0][1] == "?" else "tail")[table.relations[rows, 0]]
-    features = np.stack([np.zeros(len(rows)), counted, usual, counted * usual], axis=1)
+    expected = usual["head" if table.shape.edges[0][1] == "?" else "tail"][table.relations[rows, 0]]
+    features = np.stack([np.zeros(len(rows)), counted, expected, counted * expected], axis=1)
     return _Questions(features, np.log(np.maximum(1 - taken, _FLOOR)), answers)
 
 
-def usual_answers(known: Known, given: str) -> np.ndarray:
+def usual_answers(known: Known, given: Side) -> np.ndarray:
     """Gives, for every relation, the logarithm of the mean number of answers of a question with this end given: (relations,)."""
     graph = known.graph
     node = (graph.head if given == "head" else graph.tail)[known.rows].astype(np.int64)
@@ -100,26 +104,27 @@ def fit_one_hop(graph: Graph, scorer: LogScorer, count: int = 2_000, seed: int =
     Raises:
         QueryError: The graph has no validation statements to learn from.
     """
+    if not len(graph.known(["valid"])):
+        raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it anew")
     cases = [
         _cases(graph, scorer, sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration")))
         for shape in (SHAPES["1p"], INVERSE)
         for split in ("valid", "train")
     ]
     features, truth = np.concatenate([case[0] for case in cases]), np.concatenate([case[1] for case in cases])
-    if not truth.any():
-        raise QueryError("probabilities are calibrated on validation statements, and this graph has none that can be learned from")
     return fit_logistic(features, truth)
 
 
 def _cases(graph: Graph, scorer: LogScorer, table: QueryTable) -> tuple[np.ndarray, np.ndarray]:
     """Gives the features of the best candidates that train does not know, and whether they hold with valid."""
     train, more = graph.known(["train"]), graph.known(["train", "valid"])
+    usual = {given: usual_answers(train, given) for given in SIDES}
     features, truth = [np.empty((0, len(FEATURES)))], [np.empty(0, bool)]
     entities = len(graph.entities)
     for start in range(0, len(table), 256):
         rows = np.arange(start, min(start + 256, len(table)))
         beliefs = scorer.log_probabilities(table, rows, torch.empty(len(rows), entities))
-        question = _questions(train, table, rows, beliefs)
+        question = _questions(train, usual, table, rows, beliefs)
         beliefs[question.known.query, question.known.entities] = -torch.inf
         best = beliefs.topk(min(CANDIDATES, entities), dim=1)  # (B, K)
         held = Ragged(*answer_rows(more, table, rows))

@@ -17,6 +17,10 @@ PREDICTORS: Mapping[str, dict[str, Any]] = {
     "one-hop": {},
     "one-hop-stare": {"model": {"architecture": "stare", "dropout": 0.3, "input_dropout": 0.1}, "train": _ENDS_ONLY},
     "one-hop-complex": {"model": {"architecture": "complex", "dropout": 0.3, "input_dropout": 0.3}, "train": _ENDS_ONLY},
+    "one-hop-demo": {
+        "model": {"width": 96, "feed_forward": 192},
+        "train": {"batch": 128, "learning_rate": 2e-3, "epochs": 20, "average": 0.99},
+    },
 }
 """Name -> the values of a `PredictorRecipe` that differ from the defaults."""
 

@@ -7,14 +7,17 @@ Beside the encoder's files, a run folder that was calibrated has
 """
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from starqe.errors import MismatchError, StorageError
-from starqe.folders import read_header, write_header
+from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph
 from starqe.learn import EncoderScorer, Run
+from starqe.learn.run import FORMAT as RUN_FORMAT
+from starqe.learn.run import HEADER as RUN_HEADER
+from starqe.measure.evaluate import Scorer
 from starqe.queries import QueryTable
 from starqe.reason.executor import Executor
 from starqe.reason.logistic import Logistic
@@ -64,6 +67,14 @@ class Reasoner:
         return cls(run.graph, encoder, one_hop, calibration, Weights(content["executor"]), ReasonSettings.parse(content["settings"]))
 
 
+RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
+    "encoder": lambda reasoner: reasoner.encoder,
+    "executor": lambda reasoner: reasoner.executor(["train"]),
+    "mixture": lambda reasoner: reasoner.mixture(["train"]),
+}
+"""What ranks answers when a reasoner is evaluated: whatever looks facts up knows train only."""
+
+
 def fit_reasoner(
     run: Run,
     predictor: PredictorRun | None,
@@ -81,15 +92,12 @@ def fit_reasoner(
         seed: Decides which questions the calibration learns from.
 
     Raises:
-        MismatchError: The predictor was trained on another graph.
+        MismatchError: The predictor was trained on another graph, or on more than its train split.
         QueryError: There is nothing to calibrate on.
         StorageError: The folder cannot be written.
     """
-    if predictor is not None and predictor.graph.fingerprint != run.graph.fingerprint:
-        raise MismatchError(
-            f"encoder and predictor are of one graph: the encoder's is {run.graph.fingerprint[:12]}, "
-            f"the predictor's {predictor.graph.fingerprint[:12]}. Train the predictor on the graph of the run"
-        )
+    if predictor is not None:
+        _check_predictor(run, predictor)
     encoder = run.scorer()
     one_hop = predictor.scorer() if predictor is not None else EncoderOneHop(encoder)
     reasoner = Reasoner(run.graph, encoder, one_hop, fit_one_hop(run.graph, one_hop, seed=seed), EVEN, settings or ReasonSettings())
@@ -97,6 +105,21 @@ def fit_reasoner(
     reasoner = Reasoner(run.graph, encoder, one_hop, reasoner.calibration, weights, reasoner.settings)
     _keep(run.folder, reasoner, predictor)
     return reasoner
+
+
+def _check_predictor(run: Run, predictor: PredictorRun) -> None:
+    """Makes sure that a predictor may be calibrated: what it learned from is the train split of the run's graph."""
+    trained_on = read_header(predictor.folder / RUN_HEADER, RUN_FORMAT)["fingerprint"]  # whatever graph it was opened with
+    if trained_on != run.graph.fingerprint:
+        raise MismatchError(
+            f"encoder and predictor are of one graph: the encoder's is {run.graph.fingerprint[:12]}, "
+            f"the predictor's {trained_on[:12]}. Train the predictor on the graph of the run"
+        )
+    if seen := sorted({*predictor.recipe.train.splits} - {"train"}):
+        raise MismatchError(
+            f"predictions are calibrated on statements that were not learned, and the predictor {predictor.folder} learned from the split "
+            f"{', '.join(seen)}. Train one on train alone"
+        )
 
 
 def _keep(folder: Path, reasoner: Reasoner, predictor: PredictorRun | None) -> None:
@@ -112,6 +135,7 @@ def _keep(folder: Path, reasoner: Reasoner, predictor: PredictorRun | None) -> N
             "one_hop": {"weights": list(reasoner.calibration.weights), "bias": reasoner.calibration.bias},
             "executor": dict(reasoner.weights.executor),
         }
-        write_header(folder / HEADER, FORMAT, VERSION, content)
+        with new_file(folder / HEADER, overwrite=True) as beside:
+            write_header(beside, FORMAT, VERSION, content)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error

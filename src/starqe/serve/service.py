@@ -48,7 +48,8 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends."""
+        """Answers until the block ends; what the first queries need is built before."""
+        self.answerer.warm_up()
         async with self.batches.running():
             yield
         self._reading.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,123 @@
+"""Load for a service on this machine: clients that ask one query after the other, or queries that come at a fixed rate.
+
+Connections are kept open, and answers are read but not parsed: what asks shares its cores with what answers.
+"""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+MOST_ASKED = 400
+"""How many queries that come at a fixed rate may be on their way; a further one counts as not sent."""
+PATIENCE = 60.0
+"""After so many seconds without an answer a query counts as failed."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query and what became of it."""
+
+    status: str
+    """The status of HTTP; ``503 without Retry-After``, ``failed`` or ``not sent`` where it is less than that."""
+    seconds: float
+
+
+@dataclass
+class Client:
+    """One connection to the SPARQL endpoint, opened when it is needed and kept."""
+
+    address: str
+    _streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = field(default=None, init=False)
+
+    async def ask(self, text: str) -> Asked:
+        """Asks one query, and reads the whole answer."""
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status = await self._status(text.encode())
+        except (OSError, EOFError, TimeoutError):
+            status = "failed"
+            await self.close()
+        return Asked(status, time.perf_counter() - began)
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        if self._streams is not None:
+            (_, writer), self._streams = self._streams, None
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _status(self, body: bytes) -> str:
+        kept = self._streams is not None
+        try:
+            return await self._exchange(body)
+        except (OSError, EOFError):
+            if not kept:
+                raise
+        await self.close()  # the service closes connections that were idle: that is no failure
+        return await self._exchange(body)
+
+    async def _exchange(self, body: bytes) -> str:
+        place = urlsplit(self.address)
+        self._streams = self._streams or await asyncio.open_connection(place.hostname, place.port)
+        reader, writer = self._streams
+        writer.write(
+            f"POST /sparql HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/sparql-query\r\n"
+            f"Accept: application/sparql-results+json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = re.search(rb"\r\ncontent-length: (\d+)", head)
+        await reader.readexactly(int(length[1]) if length else 0)
+        if b"\r\nconnection: close" in head:
+            await self.close()
+        status = head[9:12].decode()
+        return "503 without Retry-After" if status == "503" and b"\r\nretry-after: " not in head else status
+
+
+@contextlib.asynccontextmanager
+async def _clients(address: str, count: int) -> AsyncIterator[list[Client]]:
+    clients = [Client(address) for _ in range(count)]
+    try:
+        yield clients
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+
+
+async def one_after_the_other(address: str, texts: Iterator[str], clients: int, seconds: float) -> list[Asked]:
+    """Lets so many clients ask at a time, each its next query when it has the answer to the last."""
+    end = time.perf_counter() + seconds
+
+    async def ask(client: Client) -> list[Asked]:
+        found = []
+        while time.perf_counter() < end:
+            found.append(await client.ask(next(texts)))
+        return found
+
+    async with _clients(address, clients) as opened:
+        return [asked for of_client in await asyncio.gather(*map(ask, opened)) for asked in of_client]
+
+
+async def at_a_rate(address: str, texts: Iterator[str], rate: float, seconds: float) -> list[Asked]:
+    """Asks so many queries a second, whether or not those before are answered."""
+    found: list[Asked] = []
+    async with _clients(address, MOST_ASKED) as everyone, asyncio.TaskGroup() as tasks:
+        idle = list(everyone)
+
+        async def ask(client: Client, text: str) -> None:
+            found.append(await client.ask(text))
+            idle.append(client)
+
+        began = time.perf_counter()
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            if idle:
+                tasks.create_task(ask(idle.pop(), next(texts)))
+            else:
+                found.append(Asked("not sent", 0.0))
+    return found

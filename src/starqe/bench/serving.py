@@ -1,0 +1,142 @@
+"""How fast the service is: the real server in a process of its own, asked over HTTP on this machine."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from starqe.ask import drawn_queries
+from starqe.bench.load import Asked, at_a_rate, one_after_the_other
+from starqe.bench.measured import machine
+from starqe.errors import InputError, StarqeError, UnsupportedError
+from starqe.kg import Graph, load_graph
+from starqe.queries import Query, QueryTable
+from starqe.seed import generator
+from starqe.serve import ServeSettings
+
+PER_SHAPE = 600
+"""How many queries of each of the seven shapes are drawn, if the graph has so many."""
+CROWD = ServeSettings().waiting
+"""So many clients at once show how much the service can answer: its queue is full then, and its batches are as well."""
+QUANTILES = (50, 90, 99)
+OVERLOAD = 2.0
+"""How much more is asked in a soak than the service can answer."""
+
+Load = Coroutine[Any, Any, list[Asked]]
+
+
+def bench_serve(
+    run: Path,
+    seconds: float = 20.0,
+    clients: Sequence[int] = (1, 16),
+    by: Sequence[str] = ("encoder", "mixture"),
+    soak_minutes: float = 0.0,
+    threads: int | None = None,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Measures latency and throughput for each way to predict; a soak then asks twice what the service can answer.
+
+    Args:
+        run: The folder of a run that can be asked.
+        seconds: How long each row is measured.
+        clients: How many clients ask at a time, a row each.
+        by: What predicts, as `starqe serve --by` has it.
+        soak_minutes: How long the service is asked for too much; 0 leaves it out.
+        threads: The threads of the server; all cores if left out.
+        seed: Decides the queries and their order.
+
+    Raises:
+        InputError: A number is out of range, or the graph has no query.
+        StarqeError: The server does not start.
+    """
+    if seconds <= 0 or soak_minutes < 0 or not clients or min(clients) < 1:
+        raise InputError(f"times and clients are positive, found {seconds:g} s, {soak_minutes:g} min and clients {list(clients)}")
+    asked = questions(load_graph(run / "graph"), seed)
+    rows = []
+    for way in by:
+        with _server(run, way, threads) as (process, address):
+            texts = cycle(asked)
+
+            def measure(load: str, *parts: Load, way: str = way, process: psutil.Process = process) -> None:
+                found = _measured(process, parts)
+                rows.append({"by": way, "load": load, "distinct_queries": len(asked), **found, "threads": threads, **machine()})
+
+            asyncio.run(one_after_the_other(address, texts, 4, min(2.0, seconds)))  # the first ones are slower
+            for count in (*clients, CROWD) if soak_minutes else clients:
+                measure(f"{count} at a time", one_after_the_other(address, texts, count, seconds))
+            if soak_minutes:
+                rate = OVERLOAD * rows[-1]["answered_per_second"]
+                measure(f"{rate:.1f} a second", *(at_a_rate(address, texts, rate, 30 * soak_minutes) for _ in range(2)))
+    return rows
+
+
+def questions(graph: Graph, seed: int = 0, per_shape: int = PER_SHAPE) -> list[str]:
+    """Draws distinct queries as people ask them, of all shapes in random order, as SPARQL: from test, or else from train.
+
+    Raises:
+        InputError: The graph has no query.
+    """
+    tables = drawn_queries(graph, "test", per_shape, seed) or drawn_queries(graph, "train", per_shape, seed)
+    texts = sorted({text for table in tables.values() for row in range(len(table)) if (text := _sparql(table, row, graph))})
+    if not texts:
+        raise InputError("queries are drawn from the statements of a graph, and this one has none")
+    generator(seed, "bench serve").shuffle(texts)
+    return texts
+
+
+def _sparql(table: QueryTable, row: int, graph: Graph) -> str | None:
+    with contextlib.suppress(UnsupportedError):  # SPARQL cannot name blank nodes
+        return Query.from_row(table, row, graph).sparql(graph.names)
+    return None
+
+
+@contextlib.contextmanager
+def _server(run: Path, by: str, threads: int | None) -> Iterator[tuple[psutil.Process, str]]:
+    """Starts the service on a free port of this machine, and stops it at the end."""
+    command = [sys.executable, "-m", "starqe", "serve", str(run), "--port", "0", "--json", "--by", by]
+    if threads:
+        command += ["--threads", str(threads)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            if not (line := process.stdout.readline()):
+                raise StarqeError(f"the service of {run} did not start; it says why above")
+            yield psutil.Process(process.pid), json.loads(line)["address"]
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _measured(server: psutil.Process, parts: Sequence[Load]) -> dict[str, Any]:
+    """Does some parts of one load; the memory of the server is looked at before and after each."""
+    asked: list[Asked] = []
+    memory = [server.memory_info().rss]
+    began, busy = time.perf_counter(), time.process_time()
+    for part in parts:
+        asked += asyncio.run(part)
+        memory.append(server.memory_info().rss)
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    answered = [one.seconds for one in asked if one.status == "200"]
+    quantiles = [round(1e3 * float(np.percentile(answered, share)), 1) if answered else None for share in QUANTILES]
+    return {
+        "seconds": round(seconds, 1),
+        "asked": len(asked),
+        "statuses": dict(sorted(Counter(one.status for one in asked).items())),
+        "answered_per_second": round(len(answered) / seconds, 1),
+        **{f"p{share}_ms": value for share, value in zip(QUANTILES, quantiles, strict=True)},
+        "memory_mb": [round(amount / 1e6) for amount in memory],
+        "asking_cores": round(busy / seconds, 2),
+    }

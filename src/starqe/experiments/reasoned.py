@@ -1,0 +1,150 @@
+"""One table of queries as encoder, executor and mixture answer it: every rank, what each missing edge is worth alone, and reasons.
+
+Everything is plain lists and numbers, to be kept as JSON. Each query is encoded and executed once, whatever is made of it.
+
+B queries · V entities.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.experiments.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
+from starqe.kg import SPLITS
+from starqe.measure.evaluate import Scorer
+from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranks import Ragged, filtered_ranks
+from starqe.queries import QueryTable, answer_rows
+from starqe.reason.executor import Executor
+from starqe.reason.mixture import Mixture
+from starqe.reason.plan import plan_of
+from starqe.reason.reasoner import Reasoner
+
+BATCH = 64
+"""How many queries are worked on together."""
+
+ALONE = "alone"
+"""The rank of the missing entity when its edge is asked alone, beside those of the answer in the whole query."""
+
+Measured = dict[str, Any]
+"""What is kept of a table; see `measured`."""
+
+
+class _Once:
+    """Scores a batch once, however often it is asked for it in a row."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._rows: np.ndarray | None = None
+        self._scores = torch.empty(0)
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
+        """Gives the scores of all entities for these rows of a table: (B, V)."""
+        if self._rows is not rows:
+            self._scores, self._rows = self._scorer.scores(table, rows, torch.empty_like(out)), rows
+        return out.copy_(self._scores)
+
+
+def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
+    """Measures a table of test queries: what reasons knows train only.
+
+    Returns:
+        ``queries``, how many there are; ``all_new``, the rows of which every edge is new (see `all_new`); ``ranks``, by protocol, of
+        every ranked answer; ``missing``, the hard answers that lack one statement, with the reciprocal ranks of what is missing.
+
+    Raises:
+        UnsupportedError: The table is reified, or a query has too many derivations.
+    """
+    found = derivations(reasoner.graph, table)
+    ranks = _ranks(reasoner, table)
+    return {
+        "queries": len(table),
+        "all_new": np.flatnonzero(all_new(found, len(table))).tolist(),
+        "ranks": ranks,
+        "missing": _missing(reasoner, table, one_missing(reasoner.graph, found), ranks["strict"]),
+    }
+
+
+def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
+    """Ranks the answers of every query by every protocol: realistic ranks, by what ranks."""
+    encoder, executor = _Once(reasoner.encoder), _Once(reasoner.executor(["train"]))
+    scorers: dict[str, Scorer] = {"encoder": encoder, "executor": executor, "mixture": Mixture(encoder, executor, reasoner.weights)}
+    tasks = {name: protocol(reasoner.graph, table, np.arange(len(table))) for name, protocol in PROTOCOLS.items()}
+    ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in scorers} for name in tasks}
+    candidates: dict[str, list[int]] = {name: [] for name in tasks}
+    buffer = torch.empty(BATCH, len(reasoner.graph.entities))  # (B, V)
+    for start in range(0, len(table), BATCH):
+        rows = np.arange(start, min(start + BATCH, len(table)))
+        for by, scorer in scorers.items():
+            scores = scorer.scores(table, rows, buffer[: len(rows)])
+            for name, task in tasks.items():
+                first, last = np.searchsorted(task.rows, [start, start + len(rows)])
+                own = scores[torch.from_numpy(task.rows[first:last] - start)]
+                one = filtered_ranks(own, task.ranked.part(first, last), task.filtered.part(first, last))
+                ranks[name][by] += one.realistic.tolist()
+                if by == "encoder":
+                    candidates[name] += one.candidates.tolist()
+    return {
+        name: {
+            "query": task.rows[task.ranked.query].tolist(),
+            "answer": task.ranked.entities.tolist(),
+            "candidates": candidates[name],
+            "rank": ranks[name],
+            "dropped": task.dropped,
+        }
+        for name, task in tasks.items()
+    }
+
+
+def _missing(reasoner: Reasoner, table: QueryTable, missing: MissingEdges, strict: Measured) -> Measured:
+    """Gives the hard answers that lack one statement, and how high what is missing is ranked: alone, and in the query."""
+    place = {key: number for number, key in enumerate(zip(strict["query"], strict["answer"], strict=True))}
+    ranked = [place.get(key) for key in zip(missing.query.tolist(), missing.answer.tolist(), strict=True)]
+    hard = [number for number, at in enumerate(ranked) if at is not None]
+    missing = missing.take(np.array(hard, np.int64))
+    in_query = {by: [1 / ranks[ranked[number]] for number in hard] for by, ranks in strict["rank"].items()}
+    return {
+        "query": missing.query.tolist(),
+        "answer": missing.answer.tolist(),
+        "edge": missing.edge.tolist(),
+        "head": missing.head.tolist(),
+        "tail": missing.tail.tolist(),
+        "relation": table.relations[missing.query, missing.edge].tolist(),
+        "choices": choices(reasoner.graph, table, missing).tolist(),
+        "reciprocal": {ALONE: _alone(reasoner.executor(["train"]), table, missing).tolist(), **in_query},
+    }
+
+
+def _alone(executor: Executor, table: QueryTable, missing: MissingEdges) -> np.ndarray:
+    """Gives the reciprocal rank of the missing entity if its edge is asked alone, from the side that the executor asks it from. (m,)."""
+    graph, reciprocal = executor.known.graph, np.empty(len(missing))
+    sides = np.array(plan_of(table.shape).given)[missing.edge]
+    for side, given, wanted in (("head", missing.head, missing.tail), ("tail", missing.tail, missing.head)):
+        places = np.flatnonzero(sides == side)
+        for start in range(0, len(places), BATCH):
+            part = places[start : start + BATCH]
+            alone = asked_alone(table, missing.query[part], missing.edge[part], "head" if side == "head" else "tail", given[part])
+            scores = executor.scores(alone, np.arange(len(part)), torch.empty(len(part), len(graph.entities)))
+            own = Ragged(np.arange(len(part) + 1), wanted[part].astype(np.int32))
+            reciprocal[part] = 1 / filtered_ranks(scores, own, Ragged(*answer_rows(graph.known(SPLITS), alone))).realistic
+    return reciprocal
+
+
+def explained(executor: Executor, table: QueryTable, missing: Mapping[str, list[int]], place: int) -> Measured:
+    """Asks why an answer that lacks one statement is true: does the explanation predict that edge only, and that statement?"""
+    edge, ends = missing["edge"][place], (missing["head"][place], missing["tail"][place])
+    why = executor.explain(table, missing["query"][place], missing["answer"][place])
+    predicted = [support for support in why.edges if not support.fact]
+    named = [support.edge for support in predicted] == [edge]
+    return {
+        "shape": table.shape.name,
+        "query": missing["query"][place],
+        "answer": missing["answer"][place],
+        "edge": named,
+        "statement": named and (predicted[0].head, predicted[0].tail) == ends,
+        "edge by lot": 1 / len(table.shape.edges),
+        "statement by lot": 1 / missing["choices"][place],
+    }

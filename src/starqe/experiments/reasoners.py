@@ -1,0 +1,98 @@
+"""What the table of reasoning measures: a calibrated run that is given, or encoders and predictors that are trained and calibrated here.
+
+runs/one-hop-0/           the one-hop predictor that belongs to runs/starqe-0
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from starqe.errors import MismatchError, StarqeError, TrainingError
+from starqe.experiments.training import RECORD, run_at, train_missing, train_to_the_end
+from starqe.experiments.workplace import Workplace
+from starqe.folders import read_header
+from starqe.learn import Run
+from starqe.learn.run import FORMAT as RUN_FORMAT
+from starqe.learn.run import HEADER as RUN_HEADER
+from starqe.queries import load_queries
+from starqe.reason.lesson import PredictLesson
+from starqe.reason.presets import recipe_of
+from starqe.reason.reasoner import HEADER, PREDICTOR, Reasoner, fit_reasoner
+from starqe.reason.run import PredictorRun
+
+VALIDATION = 150
+"""So many validation queries of each shape what validation decides is fitted on."""
+TINY = ("model.width=32", "model.feed_forward=32", "train.epochs=2", "train.validation_questions=50", "train.checkpoint_seconds=1")
+"""What makes a predictor so small that it is trained in seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A reasoner that is measured."""
+
+    seed: int
+    reasoner: Reasoner
+    digest: str
+    """Says which numbers it has: of weights, calibration and mixture."""
+
+
+def reasoners(work: Workplace) -> tuple[list[Model], dict[int, str]]:
+    """Gives what is measured, and by seed why something is missing. Half of a budget is the encoder's, half the predictor's.
+
+    Raises:
+        MismatchError: The given run was trained on another graph.
+        StorageError: The given run was not calibrated, or something is damaged.
+    """
+    if work.settings.run is not None:
+        return [_model(_given(work, work.settings.run))], {}
+    budget = work.settings.budget
+    half = work if budget is None else replace(work, settings=work.settings.model_copy(update={"budget": budget / 2}))
+    reasons = {job[1]: reason for job, reason in train_missing(half, "reasoning").items()}
+    models = []
+    for seed in (seed for seed in work.seeds if seed not in reasons):
+        try:
+            models.append(_model(_calibrated(half, seed)))
+        except StarqeError as error:
+            reasons[seed] = str(error)
+    return models, reasons
+
+
+def _given(work: Workplace, folder: Path) -> Run:
+    trained_on = read_header(folder / RUN_HEADER, RUN_FORMAT)["fingerprint"]
+    if trained_on != work.graph.fingerprint:
+        raise MismatchError(
+            f"--run is a run on the graph of the queries (fingerprint {work.graph.fingerprint[:12]}), found one on {trained_on[:12]}: "
+            "what is test here may be train there"
+        )
+    return Run.open(folder, work.graph)
+
+
+def _calibrated(work: Workplace, seed: int) -> Run:
+    """Gives the run of an encoder that is trained already, calibrated with its predictor."""
+    run = Run.open(work.run_folder("starqe", seed), work.graph)
+    if not (run.folder / HEADER).exists():
+        predictor = _predictor(work, seed)
+        work.tell(f"starqe-{seed}: calibrating on validation queries")
+        fit_reasoner(run, predictor, load_queries(work.queries, "valid", None, VALIDATION, work.graph), seed=seed)
+    return run
+
+
+def _predictor(work: Workplace, seed: int) -> PredictorRun:
+    """Gives the one-hop predictor of a seed; it is trained if it is missing."""
+    folder, budget = work.run_folder("one-hop", seed), work.settings.budget
+    recipe = recipe_of("one-hop").with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])
+    if not (folder / RECORD).exists():
+        if budget == 0:
+            raise TrainingError("the budget is 0")
+        work.tell(f"one-hop-{seed}: training")
+        run = run_at(PredictorRun, folder, recipe, work.graph)
+        train_to_the_end(work, run, PredictLesson(run), None if budget is None else budget / len(work.seeds))
+    return PredictorRun.open(folder, work.graph)
+
+
+def _model(run: Run) -> Model:
+    digest = hashlib.sha256()
+    for name in (HEADER, "weights.safetensors", f"{PREDICTOR}/weights.safetensors"):
+        if (run.folder / name).exists():
+            digest.update((run.folder / name).read_bytes())
+    return Model(run.recipe.seed, Reasoner.open(run), digest.hexdigest()[:12])

@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from starqe.ask import Answerer, drawn_queries, fit, with_validation
+from starqe.ask.prepare import SMALL, recipes_for
+from starqe.errors import InputError, MismatchError, StorageError
+from starqe.kg import Graph, Statement, check_split, embedded_graph, graph_of
+from starqe.queries import SHAPES, Atom, Query, Variable
+
+
+def town(people: int = 60) -> Graph:
+    """A graph without splits, labels and qualifiers: people who know one another, and work in seven companies of three cities."""
+    works = [Statement(f"p{n}", "worksFor", f"c{n % 7}") for n in range(people)]
+    knows = [Statement(f"p{n}", "knows", f"p{(7 * n + 3) % people}") for n in range(people)]
+    return graph_of([*works, *knows, *(Statement(f"c{n}", "in", f"city{n % 3}") for n in range(7))])
+
+
+def test_a_graph_with_a_validation_split_stays_as_it_is() -> None:
+    graph = embedded_graph()
+    assert with_validation(graph) is graph
+
+
+def test_a_graph_without_one_gives_up_one_statement_in_twenty_that_others_can_spare() -> None:
+    split = with_validation(town())
+    assert len(split.known(["valid"])) == round(0.05 * 127)
+    assert not len(split.known(["test"]))
+    assert check_split(split).clean
+    assert with_validation(town(), seed=1).fingerprint != split.fingerprint == with_validation(town()).fingerprint
+
+
+def test_a_small_graph_gives_up_one_statement() -> None:
+    square = graph_of([Statement("a", "r", "b"), Statement("b", "r", "c"), Statement("c", "r", "d"), Statement("d", "r", "a")])
+    assert len(with_validation(square).known(["valid"])) == 1
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_statements_that_share_nothing_cannot_be_held_out_and_nothing_is_left_behind(tmp_path: Path, count: int) -> None:
+    graph = graph_of([Statement(f"a{i}", f"r{i}", f"b{i}") for i in range(count)])
+    with pytest.raises(InputError, match=f"none of the {count} can: each mentions something that nothing else does. Add statements"):
+        fit(graph, tmp_path / "run", minutes=0.05)
+    assert not list(tmp_path.iterdir())
+
+
+def test_queries_are_drawn_in_every_direction_and_with_and_without_qualifiers() -> None:
+    tables = drawn_queries(embedded_graph(), "valid", 40)
+    assert {name.partition(".")[0] for name in tables} == set(SHAPES)
+    assert {"2p", "2p.01", "2p.10", "2p.11"} <= tables.keys()
+    pairs = sum(len(table.pair_relation) for table in tables.values())
+    edges = sum(table.relations.size for table in tables.values())
+    assert 0 < pairs < 2 * edges
+
+
+def test_small_graphs_train_with_smaller_batches() -> None:
+    encoder, one_hop = recipes_for(town(), ["1p", "2p"], seed=7)
+    assert encoder.train.shapes == ("1p", "2p")
+    assert (encoder.seed, one_hop.seed, encoder.train.batch, one_hop.train.batch) == (7, 7, 128, 128)
+    large = graph_of([Statement(f"a{i}", "r", f"a{i + 1}") for i in range(SMALL)])
+    assert [recipe.train.batch for recipe in recipes_for(large, ["1p"])] == [512, 512]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a graph that nobody prepared."""
+    folder = tmp_path_factory.mktemp("fit") / "run"
+    fit(town(), folder, minutes=0.05)
+    return folder
+
+
+@pytest.mark.full
+def test_a_graph_is_fitted_and_answers(fitted: Path) -> None:
+    answerer = Answerer.open(fitted)
+    who = Variable("who")
+    company = Variable("company")
+    answers = answerer.ask(Query.conjunction([Atom(who, "worksFor", company), Atom(company, "in", "city1")], "who"), top=40)
+    expected = sorted(f"p{n}" for n in range(60) if n % 7 in (1, 4))
+    assert sorted(one.entity for one in answers.known) == expected
+    assert answers.predicted
+
+
+@pytest.mark.full
+def test_a_fitted_run_is_not_overwritten_and_a_resumed_one_is_of_the_same_graph(fitted: Path) -> None:
+    with pytest.raises(StorageError, match="exists already. Give --resume"):
+        fit(town(), fitted, minutes=0.05)
+    with pytest.raises(MismatchError, match="is a run on another graph"):
+        fit(town(50), fitted, minutes=0.05, resume=True)
+    weights = (fitted / "weights.safetensors").read_bytes()
+    assert fit(town(), fitted, minutes=0.05, resume=True).graph.fingerprint == with_validation(town()).fingerprint
+    assert (fitted / "weights.safetensors").read_bytes() == weights

@@ -1,0 +1,242 @@
+"""`starqe ask`: in one go, and as a conversation on a real terminal."""
+
+import csv
+import io
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from starqe.ask import Answerer
+from starqe.cli.ask import common_start, spoken
+from starqe.cli.prompt import completer, example
+
+Starqe = Callable[..., tuple[int, str, str]]
+
+EINSTEIN = 'SELECT ?university { "Albert Einstein" "educated at" ?university }'
+PUPILS = 'SELECT ?pupil ?advisor { ?pupil "doctoral advisor" ?advisor . ?advisor "educated at" "University of Cambridge" }'
+
+
+def cells(printed: str) -> list[list[str]]:
+    """Gives the rows of the table that was printed: cells stand at least three spaces apart."""
+    return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in printed.splitlines() if line.strip()]
+
+
+def test_known_answers_are_marked_and_stand_before_predicted_ones(starqe: Starqe, askable_run: Path) -> None:
+    code, out, err = starqe("ask", askable_run, EINSTEIN, "--top", 4)
+    assert (code, err) == (0, "")
+    table = [row for row in cells(out) if len(row) == 4]
+    assert table[0] == ["answer", "identifier", "status", "probability"]
+    assert table[1:3] == [["ETH Zurich", "ETHZurich", "known", "-"], ["University of Zurich", "UniversityOfZurich", "known", "-"]]
+    assert [row[2] for row in table[3:]] == ["predicted", "predicted"]
+    assert all(0 <= float(row[3]) <= 1 for row in table[3:])
+    assert out.rstrip().endswith("2 known (by train, valid, test), 2 predicted: a model's guess, not a fact")
+
+
+def test_numbers_are_aligned(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 5)
+    lines = [line.rstrip() for line in out.splitlines() if " known " in line or " predicted " in line]
+    assert len({len(line) for line in lines[:5]}) == 1
+
+
+def test_json_has_columns_answers_and_what_counts_as_known(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--json", "--explain")
+    found = json.loads(out)
+    assert found["columns"] == ["university"]
+    assert found["known_splits"] == ["train", "valid", "test"]
+    assert found["answers"][0] == {"university": "ETHZurich", "label": "ETH Zurich", "known": True, "probability": 1.0}
+    assert [one["answer"]["entity"] for one in found["explanations"]] == [one["university"] for one in found["answers"]]
+    assert found["explanations"][0]["reasons"][0]["statements"][0]["tail"] == "ETHZurich"
+
+
+def test_csv_has_a_line_an_answer(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == ["university", "label", "known", "probability"]
+    assert [row["known"] for row in rows] == ["True", "True", "False"]
+
+
+def test_without_a_number_only_probable_guesses_are_shown(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--threshold", 1)
+    assert out.rstrip().endswith("0 predicted with a probability of 1 or more. The best guesses are shown by --top 7")
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--threshold", 0)
+    assert out.rstrip().endswith("100 predicted with a probability of 0 or more: a model's guess, not a fact")
+
+
+def test_limit_counts_as_a_number(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, f"{EINSTEIN} LIMIT 3")
+    assert out.rstrip().endswith("2 known (by train, valid, test), 1 predicted: a model's guess, not a fact")
+
+
+def test_known_only_says_nothing_of_predictions(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--known-only")
+    assert "predicted" not in out
+    assert out.rstrip().endswith("2 known (by train, valid, test)")
+
+
+def test_splits_decide_what_is_known(starqe: Starqe, askable_run: Path) -> None:
+    marie = 'SELECT ?prize { "Albert Einstein" "award received" ?prize }'  # one in train, one in valid, one in test
+    counts = []
+    for splits in ("train", "train,valid", "train,valid,test"):
+        _, out, _ = starqe("ask", askable_run, marie, "--known-only", "--splits", splits, "--json")
+        counts.append(len(json.loads(out)["answers"]))
+        assert json.loads(out)["known_splits"] == splits.split(",")
+    assert counts == [1, 2, 3]
+    code, _, err = starqe("ask", askable_run, marie, "--splits", "train,dev")
+    assert code == 1
+    assert "splits are one or more of train, valid, test" in err
+
+
+def test_further_variables_are_shown_by_their_labels(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, PUPILS, "--known-only")
+    header, first = (row for row in cells(out) if row[0] in ("answer", "Dennis Sciama"))
+    assert header[-1] == "?advisor"
+    assert first == ["Dennis Sciama", "DennisSciama", "known", "-", "Paul Dirac"]
+
+
+def test_an_explanation_lists_facts_and_predictions(starqe: Starqe, askable_run: Path) -> None:
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--explain")
+    assert "ETH Zurich: known\n  fact           Albert Einstein - educated at - ETH Zurich\n" in out
+    assert out.count("  predicted 0.") == 1
+    assert out.count("A prediction is not a fact.") == 1
+
+
+def test_the_pairs_of_a_predicted_statement_are_weighed(starqe: Starqe, askable_run: Path) -> None:
+    question = 'SELECT ?x { "Marie Curie" "educated at" ?x {| "academic degree" "Bachelor of Science" |} }'
+    _, out, _ = starqe("ask", askable_run, question, "--top", 1, "--explain")
+    assert "(academic degree: Bachelor of Science)\n      academic degree: Bachelor of Science contributed " in out
+
+
+def test_a_question_comes_from_a_file_or_from_standard_input(
+    starqe: Starqe, askable_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = starqe("ask", askable_run, EINSTEIN, "--csv")
+    (tmp_path / "question.rq").write_text(EINSTEIN.replace(" {", "\n{  # where?\n"), encoding="utf-8")
+    assert starqe("ask", askable_run, tmp_path / "question.rq", "--csv") == expected
+    for arguments in (["-"], []):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(EINSTEIN))
+        assert starqe("ask", askable_run, *arguments, "--csv") == expected
+
+
+def test_an_ambiguous_label_lists_what_it_stands_for(starqe: Starqe, askable_run: Path) -> None:
+    code, out, err = starqe("ask", askable_run, 'SELECT ?who { ?who "educated at" ?school . ?school "located in" "Cambridge"@en }')
+    assert (code, out) == (1, "")
+    assert err == (
+        "starqe: the label 'Cambridge' stands for 2 entities (line 1, column 65). Write the one that is meant by its identifier: "
+        '"Cambridge", "CambridgeMassachusetts" (Cambridge)\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("SELECT ?x {\n  e:Ulm r:country }", "line 2, column 19"), ("SELECT ?x {\n  OPTIONAL { e:Ulm r:country ?x } }", "line 2, column 3")],
+)
+def test_a_text_that_cannot_be_read_is_exit_code_1_with_its_place(starqe: Starqe, askable_run: Path, text: str, place: str) -> None:
+    code, out, err = starqe("ask", askable_run, text)
+    assert (code, out) == (1, "")
+    assert place in err
+
+
+def test_a_folder_that_is_no_run_is_refused(starqe: Starqe, tmp_path: Path) -> None:
+    code, out, err = starqe("ask", tmp_path, EINSTEIN)
+    assert (code, out) == (1, "")
+    assert "not a run folder" in err
+
+
+def test_long_iris_are_told_once() -> None:
+    assert common_start(["http://a.example/x/Q1", "http://a.example/x/Q2"]) == "http://a.example/x/"
+    assert common_start(["http://a.example/x#Q1"]) == "http://a.example/x#"
+    assert common_start(["http://a.example/x/Q1", "http://a.example/y/Q2"]) == ""
+    assert common_start(["http://a.example/x/Q1", "_:b"]) == ""
+    assert common_start([]) == ""
+    assert [spoken(label) for label in ("http://a.example/x/Q1", "http://a.example", "ratio a/b", "note: see http://a/b")] == [
+        "Q1",
+        "http://a.example",
+        "ratio a/b",
+        "note: see http://a/b",
+    ]
+
+
+@pytest.fixture(scope="module")
+def answerer(askable_run: Path) -> Answerer:
+    return Answerer.open(askable_run)
+
+
+def test_the_example_of_the_conversation_has_a_known_answer(answerer: Answerer) -> None:
+    assert answerer.ask(example(answerer), known_only=True).known
+
+
+def test_completion_goes_on_where_the_label_stands(answerer: Answerer) -> None:
+    complete = completer(answerer)
+    assert complete("albert einstein a", 0) == "Albert Einstein Award"
+    assert complete("Albert Einstein A", 1) is None
+    assert complete("", 0) is None
+
+
+class Terminal:
+    """A person at a real pseudo-terminal: types, and waits for what appears."""
+
+    def __init__(self, command: list[str], home: Path) -> None:
+        self._screen, keyboard = pty.openpty()
+        environment = {**os.environ, "HOME": str(home), "TERM": "dumb", "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        self.process = subprocess.Popen(command, stdin=keyboard, stdout=keyboard, stderr=keyboard, env=environment, start_new_session=True)
+        os.close(keyboard)
+        self.seen = ""
+
+    def wait_for(self, text: str, seconds: float = 120) -> str:
+        """Reads until a text appears; gives everything up to there since the last wait."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            ready, _, _ = select.select([self._screen], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"{text!r} did not appear within {seconds} seconds, but {self.seen!r}"
+            self.seen += os.read(self._screen, 65_536).decode()
+        found, _, self.seen = self.seen.partition(text)
+        return found
+
+    def type(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._screen)
+
+
+@pytest.fixture
+def terminal(askable_run: Path, tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal([sys.executable, "-m", "starqe", "ask", str(askable_run), "--threads", "1", "--top", "3"], tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.full
+def test_a_conversation_on_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    assert "an empty line ends the question" in terminal.wait_for("ask> ")
+
+    terminal.type('SELECT ?x {\n  "Albert Einstein" "educated at" ?x }\n\n')  # over two lines
+    assert "ETH Zurich" in terminal.wait_for("2 known")
+    terminal.wait_for("ask> ")
+
+    terminal.type("SELECT nonsense\n\n")  # an error does not end it
+    terminal.wait_for("starqe: ")
+    terminal.wait_for("ask> ")
+
+    terminal.type('SELECT ?x { "Albert Einstein Aw\t')  # Tab completes the label, and closes the quote
+    terminal.wait_for("Albert Einstein Award")
+    terminal.type(' "named after" ?x }\n\n')
+    assert "AlbertEinstein " in terminal.wait_for("1 known")
+    terminal.wait_for("ask> ")
+
+    terminal.type("\x04")  # Ctrl-D leaves
+    assert terminal.process.wait(60) == 0
+    history = (tmp_path / ".cache" / "starqe" / "history").read_text(encoding="utf-8")
+    assert '  "Albert Einstein" "educated at" ?x }' in history
+    assert "SELECT nonsense" in history
