@@ -80,7 +80,7 @@ def test_a_graph_is_fitted_and_answers(fitted: Path) -> None:
 
 @pytest.mark.full
 def test_a_fitted_run_is_not_overwritten_and_a_resumed_one_is_of_the_same_graph(fitted: Path) -> None:
-    with pytest.raises(StorageError, match="exists already. Give --resume"):
+    with pytest.raises(StorageError, match=r"exists already\. Give --resume"):
         fit(town(), fitted, minutes=0.05)
     with pytest.raises(MismatchError, match="is a run on another graph"):
         fit(town(50), fitted, minutes=0.05, resume=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from starqe.errors import MismatchError, StorageError
-from starqe.experiments import Settings, open_workplace, reproduce
+from starqe.experiments import Settings, open_work, reproduce
 from starqe.experiments.reasoned import explained, measured
 from starqe.experiments.reasoning import NEW, loss_rows, ranked_rows, reason_rows, worth_rows
 from starqe.kg import embedded_graph
@@ -23,7 +23,7 @@ LIMIT = 30
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reasoning") / "work"
-    open_workplace(folder)
+    open_work(folder)
     return folder
 
 

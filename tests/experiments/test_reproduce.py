@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
-from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_workplace, recipe_of, reproduce
+from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, recipe_of, reproduce
 from starqe.experiments.findings import FINDINGS, verdicts
 from starqe.experiments.training import plan, shares
 from starqe.kg import Statement, graph_of, save_graph
@@ -38,7 +38,7 @@ def _one_thread():
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the tables share, as they would for a person."""
     folder = tmp_path_factory.mktemp("reproduction") / "work"
-    open_workplace(folder)
+    open_work(folder)
     return folder
 
 
@@ -114,32 +114,32 @@ def test_a_budget_is_divided_by_weight() -> None:
 
 def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divided_anew(fresh: Path) -> None:
     settings = Settings(budget=8)
-    place = open_workplace(fresh, settings=settings)
+    place = open_work(fresh, settings=settings)
     assert plan(place, "results") == {("starqe", 0): 2, ("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
     record = place.run_folder("starqe", 0) / "trained.json"
     record.parent.mkdir(parents=True)
     record.write_text("{}")
     assert plan(place, "results") == {("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
-    more = open_workplace(fresh, settings=Settings(budget=12))
+    more = open_work(fresh, settings=Settings(budget=12))
     assert plan(more, "results") == {("triple-only", 0): 4, ("reification", 0): 6, ("zero-layers", 0): 2}
-    assert plan(open_workplace(fresh), "faithfulness") == {("mpqe-like", 0): None}
+    assert plan(open_work(fresh), "faithfulness") == {("mpqe-like", 0): None}
 
 
 def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"made with other settings \(as_published\)"):
-        open_workplace(fresh, settings=Settings(as_published=True))
+        open_work(fresh, settings=Settings(as_published=True))
     save_graph(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "graph")
     generate(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "queries", [SHAPES["1p"]])
     with pytest.raises(MismatchError, match="tables of another graph"):
-        open_workplace(fresh, tmp_path / "graph", tmp_path / "queries")
+        open_work(fresh, tmp_path / "graph", tmp_path / "queries")
     with pytest.raises(InputError, match="give --graph and --queries together"):
-        open_workplace(tmp_path / "new", tmp_path / "graph")
+        open_work(tmp_path / "new", tmp_path / "graph")
     with pytest.raises(InputError, match="tables are statistics, results"):
         reproduce("tables", fresh)
 
 
 def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) -> None:
-    place = open_workplace(fresh)
+    place = open_work(fresh)
     Run.create(place.run_folder("starqe", 0), preset("demo"), place.graph)
     with pytest.raises(ConfigError, match="trained by another recipe"):
         reproduce("faithfulness", fresh)

@@ -5,7 +5,7 @@ from starqe.experiments.impact import impacts
 from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
 from starqe.experiments.report import Report
 from starqe.experiments.reproduce import TABLES, reproduce
-from starqe.experiments.workplace import Settings, Workplace, open_workplace
+from starqe.experiments.work_folder import Settings, WorkFolder, open_work
 
 __all__ = [
     "REGIMES",
@@ -14,10 +14,10 @@ __all__ = [
     "FrequencyScorer",
     "Report",
     "Settings",
-    "Workplace",
+    "WorkFolder",
     "held_out_table",
     "impacts",
-    "open_workplace",
+    "open_work",
     "recipe_of",
     "reproduce",
 ]

@@ -9,7 +9,7 @@ from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.regimes import ROWS, recipe_of
 from starqe.experiments.report import Report, provenance
 from starqe.experiments.training import Job, finished, train_missing
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.metrics import AVERAGES, METRICS
@@ -64,7 +64,7 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
 """The tables of trained models, by the name on the command line."""
 
 
-def model_report(work: Workplace, table: str) -> Report:
+def model_report(work: WorkFolder, table: str) -> Report:
     """Reproduces a table of trained models: trains what is missing, evaluates what is not evaluated, and compares."""
     spec, trained = MODEL_TABLES[table], ROWS[table]
     reasons = train_missing(work, table)
@@ -88,7 +88,7 @@ def model_report(work: Workplace, table: str) -> Report:
     )
 
 
-def _sample(work: Workplace, spec: ModelTable, rows: Iterable[Row]) -> str:
+def _sample(work: WorkFolder, spec: ModelTable, rows: Iterable[Row]) -> str:
     """Says what was ranked among what."""
     counts: dict[str, int] = {}
     for row in rows:
@@ -101,7 +101,7 @@ def _sample(work: Workplace, spec: ModelTable, rows: Iterable[Row]) -> str:
     )
 
 
-def _rows(work: Workplace, job: Job, split: str) -> list[Row]:
+def _rows(work: WorkFolder, job: Job, split: str) -> list[Row]:
     """Gives the numbers of one model, from its folder if they are there; rows without numbers if there is no model."""
     there = tables_of(work.queries).get(split, {})
     shapes = [shape for shape in SHAPES if there.get(shape)]
@@ -111,7 +111,7 @@ def _rows(work: Workplace, job: Job, split: str) -> list[Row]:
     return rows
 
 
-def _evaluate(work: Workplace, job: Job, split: str, shapes: list[str]) -> list[Row]:
+def _evaluate(work: WorkFolder, job: Job, split: str, shapes: list[str]) -> list[Row]:
     work.tell(f"{job[0]}-{job[1]}: evaluating on {split} queries")
     run = Run.open(work.run_folder(*job), work.graph)
     limit = min(work.limit, run.recipe.train.pool_per_shape) if split == "train" else work.limit
@@ -136,7 +136,7 @@ def not_run_rows(shapes: Iterable[str], seed: int, protocols: Iterable[str]) -> 
     ]
 
 
-def _trained_on(work: Workplace, trained: Mapping[str, str]) -> list[str]:
+def _trained_on(work: WorkFolder, trained: Mapping[str, str]) -> list[str]:
     lines = []
     for name, regime in trained.items():
         config = recipe_of(regime, 0, work.settings.as_published, work.tiny).train

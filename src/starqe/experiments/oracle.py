@@ -4,7 +4,7 @@ from functools import partial
 
 from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.report import Report, provenance
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.kg import SPLITS
 from starqe.measure.oracle import oracle
 from starqe.measure.paper import beside_paper
@@ -13,7 +13,7 @@ from starqe.measure.tables import grids
 from starqe.queries import SHAPES, load_queries, tables_of
 
 
-def oracle_rows(work: Workplace) -> list[Row]:
+def oracle_rows(work: WorkFolder) -> list[Row]:
     """Computes the oracle on all test queries, for each source of frequencies, shape by shape to bound the memory.
 
     What is finished is kept, a file a shape. The mean over the shapes is added at the end.
@@ -28,7 +28,7 @@ def oracle_rows(work: Workplace) -> list[Row]:
     return beside_paper(rows, "results", work.graph.fingerprint)
 
 
-def oracle_report(work: Workplace) -> Report:
+def oracle_report(work: WorkFolder) -> Report:
     """Reproduces the Oracle rows alone."""
     rows = oracle_rows(work)
     return Report(
@@ -43,7 +43,7 @@ def oracle_report(work: Workplace) -> Report:
     )
 
 
-def _of_shape(work: Workplace, shape: str, source: str) -> list[Row]:
+def _of_shape(work: WorkFolder, shape: str, source: str) -> list[Row]:
     work.tell(f"oracle ({source}): {shape}")
     tables = {split: load_queries(work.queries, split, [shape], graph=work.graph) for split in SPLITS}
     return [row for row in oracle(tables, len(work.graph.entities), source, replicates=0) if row["shape"] == shape]

@@ -9,7 +9,7 @@ from starqe.experiments.plots import overview
 from starqe.experiments.regimes import ROWS
 from starqe.experiments.report import Report, provenance
 from starqe.experiments.training import Job, finished, train_missing
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.paper import WD50K, published_impacts
 from starqe.measure.rows import Row, over_seeds
@@ -22,7 +22,7 @@ HELPFUL = ("P805", "P1686")
 """The relations that the paper names as the most helpful."""
 
 
-def qualifier_report(work: Workplace) -> Report:
+def qualifier_report(work: WorkFolder) -> Report:
     """Measures what every qualifier relation does to a StarQE model, which it trains if there is none yet."""
     reasons = train_missing(work, "qualifiers")
     rows: list[Row] = []
@@ -51,7 +51,7 @@ def qualifier_report(work: Workplace) -> Report:
     )
 
 
-def _rows(work: Workplace, job: Job) -> list[Row]:
+def _rows(work: WorkFolder, job: Job) -> list[Row]:
     there = tables_of(work.queries).get("test", {})
     shapes = [shape for shape in SHAPES if there.get(shape)]
     if finished(work, job) is None:
@@ -63,7 +63,7 @@ def _rows(work: Workplace, job: Job) -> list[Row]:
     return rows
 
 
-def _measure(work: Workplace, job: Job, shapes: Sequence[str]) -> list[Row]:
+def _measure(work: WorkFolder, job: Job, shapes: Sequence[str]) -> list[Row]:
     scorer, names = Run.open(work.run_folder(*job), work.graph).scorer(), work.graph.relations
     rows: list[Row] = []
     for shape, table in load_queries(work.queries, "test", shapes, work.limit, work.graph).items():
@@ -75,7 +75,7 @@ def _measure(work: Workplace, job: Job, shapes: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _published(work: Workplace, row: Row) -> float | None:
+def _published(work: WorkFolder, row: Row) -> float | None:
     if work.graph.fingerprint != WD50K or row["average"] != "macro":
         return None
     figure = published_impacts(row["shape"], row["metric"]).get(row["row"])
@@ -107,7 +107,7 @@ def _cells(row: Row) -> tuple[str, str, str]:
     return f"{row['ours']:+.2f}{deviation}", *(("–", "–") if gap is None else (f"{row['paper']:+.2f}", f"{gap:+.2f}"))
 
 
-def _verdicts(work: Workplace, rows: Sequence[Row]) -> list[Verdict]:
+def _verdicts(work: WorkFolder, rows: Sequence[Row]) -> list[Verdict]:
     known = [row for row in rows if row["ours"] is not None]
     claim = "over all relations the gains outweigh the losses: the mean over queries and relations is positive for every metric"
     means = {metric: _weighted([row for row in known if row["metric"] == metric]) for metric in IMPACT_METRICS}

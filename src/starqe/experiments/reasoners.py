@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starqe.errors import MismatchError, StarqeError, TrainingError
 from starqe.experiments.training import RECORD, run_at, train_missing, train_to_the_end
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.folders import read_header
 from starqe.learn import Run
 from starqe.learn.run import FORMAT as RUN_FORMAT
@@ -36,7 +36,7 @@ class Model:
     """Says which numbers it has: of weights, calibration and mixture."""
 
 
-def reasoners(work: Workplace) -> tuple[list[Model], dict[int, str]]:
+def reasoners(work: WorkFolder) -> tuple[list[Model], dict[int, str]]:
     """Gives what is measured, and by seed why something is missing. Half of a budget is the encoder's, half the predictor's.
 
     Raises:
@@ -57,7 +57,7 @@ def reasoners(work: Workplace) -> tuple[list[Model], dict[int, str]]:
     return models, reasons
 
 
-def _given(work: Workplace, folder: Path) -> Run:
+def _given(work: WorkFolder, folder: Path) -> Run:
     trained_on = read_header(folder / RUN_HEADER, RUN_FORMAT)["fingerprint"]
     if trained_on != work.graph.fingerprint:
         raise MismatchError(
@@ -67,7 +67,7 @@ def _given(work: Workplace, folder: Path) -> Run:
     return Run.open(folder, work.graph)
 
 
-def _calibrated(work: Workplace, seed: int) -> Run:
+def _calibrated(work: WorkFolder, seed: int) -> Run:
     """Gives the run of an encoder that is trained already, calibrated with its predictor."""
     run = Run.open(work.run_folder("starqe", seed), work.graph)
     if not (run.folder / HEADER).exists():
@@ -77,7 +77,7 @@ def _calibrated(work: Workplace, seed: int) -> Run:
     return run
 
 
-def _predictor(work: Workplace, seed: int) -> PredictorRun:
+def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
     """Gives the one-hop predictor of a seed; it is trained if it is missing."""
     folder, budget = work.run_folder("one-hop", seed), work.settings.budget
     recipe = recipe_of("one-hop").with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])

@@ -14,7 +14,7 @@ from starqe.experiments.reasoned import ALONE, Measured, explained, measured
 from starqe.experiments.reasoners import VALIDATION, Model, reasoners
 from starqe.experiments.regimes import ROWS
 from starqe.experiments.report import Report, provenance
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.measure.metrics import Accumulator, terms_of
 from starqe.measure.paper import beside_paper
 from starqe.measure.protocol import PROTOCOLS
@@ -56,7 +56,7 @@ Kept = Mapping[str, Measured]
 """What was measured, by shape."""
 
 
-def reasoning_report(work: Workplace) -> Report:
+def reasoning_report(work: WorkFolder) -> Report:
     """Measures how reasoning answers test queries: by a calibrated run that is given, or one that is trained and calibrated."""
     models, reasons = reasoners(work)
     there = tables_of(work.queries).get("test", {})
@@ -83,11 +83,11 @@ def reasoning_report(work: Workplace) -> Report:
     )
 
 
-def _limit(work: Workplace) -> int:
+def _limit(work: WorkFolder) -> int:
     return work.settings.limit or min(work.limit, LIMIT)
 
 
-def _provenance(work: Workplace, models: Sequence[Model]) -> dict[str, str]:
+def _provenance(work: WorkFolder, models: Sequence[Model]) -> dict[str, str]:
     given = work.settings.run is not None
     sample = f"the first {_limit(work):,} test queries of each shape; realistic ranks among all {len(work.graph.entities):,} entities"
     found = provenance(work, None if given else ROWS["reasoning"], sample)
@@ -96,7 +96,7 @@ def _provenance(work: Workplace, models: Sequence[Model]) -> dict[str, str]:
     return {**found, **origin, "weight of the executor": weights}
 
 
-def _measured(work: Workplace, model: Model, shapes: Iterable[str]) -> Kept:
+def _measured(work: WorkFolder, model: Model, shapes: Iterable[str]) -> Kept:
     def make(shape: str) -> Measured:
         work.tell(f"reasoning, seed {model.seed}: {shape}")
         return measured(model.reasoner, load_queries(work.queries, "test", [shape], _limit(work), work.graph)[shape])
@@ -131,14 +131,14 @@ def _sum(ranks: Measured, by: str, chosen: np.ndarray, seed: int, shape: str) ->
     return total, len(counts)
 
 
-def _beside_starqe(work: Workplace, rows: Sequence[Row]) -> list[Row]:
+def _beside_starqe(work: WorkFolder, rows: Sequence[Row]) -> list[Row]:
     """Puts the paper's StarQE beside everything that ranks all queries."""
     whole = beside_paper([{**row, "row": "StarQE"} for row in rows if not row["row"].endswith(NEW)], "results", work.graph.fingerprint)
     compared = iter(whole)
     return [row if row["row"].endswith(NEW) else {**row, "paper": next(compared)["paper"]} for row in rows]
 
 
-def _of_one(work: Workplace, model: Model, kept: Kept) -> tuple[list[Row], list[Grid]]:
+def _of_one(work: WorkFolder, model: Model, kept: Kept) -> tuple[list[Row], list[Grid]]:
     """Gives what one model says about queries with one missing edge."""
     path = work.folder / "reasoning" / "measured" / f"{model.digest}-{_limit(work)}-explained.json"
     reasons: list[Measured] = work.once(path, lambda: _explain(work, model, kept))
@@ -153,7 +153,7 @@ def _of_one(work: Workplace, model: Model, kept: Kept) -> tuple[list[Row], list[
     return [*explanations, *worth, *losses], [table for table in tables if table.lines]
 
 
-def _explain(work: Workplace, model: Model, kept: Kept) -> list[Measured]:
+def _explain(work: WorkFolder, model: Model, kept: Kept) -> list[Measured]:
     """Explains answers that lack one statement, one a query, drawn by lot from all shapes of more than one edge."""
     cases = [
         (shape, int(place))

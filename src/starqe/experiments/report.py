@@ -12,7 +12,7 @@ import torch
 from starqe import __version__
 from starqe.experiments.findings import Verdict
 from starqe.experiments.training import finished
-from starqe.experiments.workplace import Workplace, write_json
+from starqe.experiments.work_folder import WorkFolder, write_json
 from starqe.folders import new_file
 from starqe.measure.paper import WD50K
 from starqe.measure.rows import Row
@@ -72,7 +72,7 @@ class Report:
         return "\n".join([*map(grid_latex, self.grids), *comments, ""])
 
 
-def provenance(work: Workplace, trained: Mapping[str, str] | None = None, sample: str = "") -> dict[str, str]:
+def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sample: str = "") -> dict[str, str]:
     """Says where the numbers come from: version, machine, graph, recipes, minutes, sample.
 
     Args:
@@ -99,7 +99,7 @@ def provenance(work: Workplace, trained: Mapping[str, str] | None = None, sample
     return found
 
 
-def _trained(work: Workplace, row: str, regime: str) -> str:
+def _trained(work: WorkFolder, row: str, regime: str) -> str:
     records = [(seed, finished(work, (regime, seed))) for seed in work.seeds]
     texts = [
         f"{record['minutes']:.3g} minutes, {record['queries']:,} queries, threads {record['threads']}" if record else "not run"

@@ -11,7 +11,7 @@ from starqe.experiments.qualifiers import qualifier_report
 from starqe.experiments.reasoning import reasoning_report
 from starqe.experiments.report import Report
 from starqe.experiments.statistics import statistics_report
-from starqe.experiments.workplace import Settings, Tell, open_workplace
+from starqe.experiments.work_folder import Settings, Tell, open_work
 
 TABLES: Mapping[str, Callable[..., Report]] = {
     "statistics": statistics_report,
@@ -20,7 +20,7 @@ TABLES: Mapping[str, Callable[..., Report]] = {
     "qualifiers": qualifier_report,
     "reasoning": reasoning_report,
 }
-"""The paper's tables, by the name on the command line: functions of a `Workplace`."""
+"""The paper's tables, by the name on the command line: functions of a `WorkFolder`."""
 
 
 def reproduce(
@@ -49,5 +49,5 @@ def reproduce(
     """
     if table not in TABLES:
         raise InputError(f"tables are {', '.join(TABLES)}; found '{table}'")
-    report = TABLES[table](open_workplace(folder, graph, queries, settings, tell))
+    report = TABLES[table](open_work(folder, graph, queries, settings, tell))
     return report, report.write(folder / table)

@@ -5,7 +5,7 @@ from typing import Any
 from starqe.experiments.findings import Verdict
 from starqe.experiments.plots import counted
 from starqe.experiments.report import Report, provenance
-from starqe.experiments.workplace import Workplace
+from starqe.experiments.work_folder import WorkFolder
 from starqe.measure.paper import ANSWERS_2P, HUBS, WD50K, published_count
 from starqe.measure.rows import Row
 from starqe.measure.tables import Grid
@@ -14,7 +14,7 @@ from starqe.queries import query_set_stats
 SIZES = ("min", "lower_quartile", "median", "upper_quartile", "max", "mean")
 
 
-def statistics_report(work: Workplace) -> Report:
+def statistics_report(work: WorkFolder) -> Report:
     """Counts the queries and their answers, and computes the figures on hubs."""
     work.tell("counting queries and answers")
     found = query_set_stats(work.queries, work.graph)

@@ -10,7 +10,7 @@ import torch
 
 from starqe.errors import ConfigError, StarqeError
 from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
-from starqe.experiments.workplace import Workplace, read_json, write_json
+from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.kg import Graph
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
 from starqe.learn.run import HEADER
@@ -33,7 +33,7 @@ def shares(budget: float, weights: Mapping[Job, float]) -> dict[Job, float]:
     return {job: budget * weight / whole for job, weight in weights.items()}
 
 
-def finished(work: Workplace, job: Job) -> dict[str, Any] | None:
+def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
     """Gives the record of a finished training, or None.
 
     Raises:
@@ -49,7 +49,7 @@ def finished(work: Workplace, job: Job) -> dict[str, Any] | None:
     return record
 
 
-def plan(work: Workplace, table: str) -> dict[Job, float | None]:
+def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
     """Says how long each missing model of a table is trained; None is as long as its recipe says.
 
     The first call with a budget divides it over all that is missing then, and later calls with the same budget keep to that: so
@@ -69,7 +69,7 @@ def plan(work: Workplace, table: str) -> dict[Job, float | None]:
     return {job: minutes[_name(job)] for job in missing}
 
 
-def train_missing(work: Workplace, table: str) -> dict[Job, str]:
+def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
     """Trains every model that a table lacks; says why one is still missing.
 
     What fails for a reason of its own (no queries of a shape, a loss that is not a number) leaves its row out, and the others go on.
@@ -97,7 +97,7 @@ def train_missing(work: Workplace, table: str) -> dict[Job, str]:
     return reasons
 
 
-def _train(work: Workplace, job: Job, minutes: float | None) -> dict[str, Any]:
+def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
     """Trains one encoder, from its last checkpoint if there is one, and notes that it is finished."""
     run = run_at(Run, work.run_folder(*job), _recipe(work, job), work.graph)
     config, there = run.recipe.train, tables_of(work.queries)
@@ -115,7 +115,7 @@ def run_at(kind: type[AnyRun], folder: Path, recipe: Any, graph: Graph) -> AnyRu
     return kind.open(folder, graph) if folder.exists() else kind.create(folder, recipe, graph)
 
 
-def train_to_the_end(work: Workplace, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:
+def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:
     """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished."""
     trainer = Trainer(run, lesson, minutes, _Epochs(work).note)
     trainer.resume()
@@ -136,7 +136,7 @@ def train_to_the_end(work: Workplace, run: RunFolder[Any], lesson: Lesson[Any], 
 class _Epochs:
     """Tells of epochs, now and then."""
 
-    def __init__(self, work: Workplace) -> None:
+    def __init__(self, work: WorkFolder) -> None:
         self._work, self._told = work, time.monotonic()
 
     def note(self, line: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ class _Epochs:
             self._work.tell(f"  epoch {line['epoch']}: {minutes:.1f} minutes{left}, validation MRR {line['validation_mrr']:.2f}")
 
 
-def _recipe(work: Workplace, job: Job) -> Any:
+def _recipe(work: WorkFolder, job: Job) -> Any:
     return recipe_of(*job, as_published=work.settings.as_published, tiny=work.tiny)
 
 

@@ -50,8 +50,8 @@ class Settings(Section):
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """A folder that tables of one graph are reproduced in; made by `open_workplace`."""
+class WorkFolder:
+    """A folder that tables of one graph are reproduced in; made by `open_work`."""
 
     folder: Path
     graph: Graph
@@ -82,9 +82,9 @@ class Workplace:
         return read_json(path)
 
 
-def open_workplace(
+def open_work(
     folder: Path, graph_folder: Path | None = None, query_folder: Path | None = None, settings: Settings | None = None, tell: Tell = print
-) -> Workplace:
+) -> WorkFolder:
     """Opens a folder, new or of an earlier call; without a graph, the embedded one is used and its queries are generated.
 
     Raises:
@@ -103,7 +103,7 @@ def open_workplace(
     _claim(folder, graph, {"queries": asked, "as_published": settings.as_published, "embedded": graph_folder is None})
     if query_folder is None:
         generate(graph, queries)
-    return Workplace(folder, graph, queries, settings, graph_folder is None, tell)
+    return WorkFolder(folder, graph, queries, settings, graph_folder is None, tell)
 
 
 def _claim(folder: Path, graph: Graph, wanted: dict[str, Any]) -> None:
