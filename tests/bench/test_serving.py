@@ -99,7 +99,7 @@ def test_the_service_is_measured_and_soaked(askable_run, monkeypatch, capsys):
     assert [row["load"] for row in (two, crowd)] == ["2 at a time", f"{CROWD} at a time"]
     assert two["statuses"] == {"200": two["asked"]}
     assert crowd["p50_ms"] <= crowd["p90_ms"] <= crowd["p99_ms"]
-    assert soak["load"] == f"{2 * crowd['answered_per_second']:.1f} a second"
+    assert soak["load"] == f"{2 * max(row['answered_per_second'] for row in (two, crowd)):.1f} a second"
     assert soak["statuses"].keys() <= {"200", "503"}
     assert soak["asked"] == sum(soak["statuses"].values()) > 0
     assert [len(row["memory_mb"]) for row in (two, crowd, soak)] == [2, 2, 3]

@@ -144,6 +144,12 @@ def test_a_text_that_cannot_be_read_is_exit_code_1_with_its_place(starqe: Starqe
     assert place in err
 
 
+def test_a_text_that_is_too_long_for_a_file_name_is_a_text(starqe: Starqe, askable_run: Path) -> None:
+    code, _, err = starqe("ask", askable_run, "SELECT ?x " * 1000)
+    assert code == 1
+    assert "line 1, column 11" in err
+
+
 def test_a_folder_that_is_no_run_is_refused(starqe: Starqe, tmp_path: Path) -> None:
     code, out, err = starqe("ask", tmp_path, EINSTEIN)
     assert (code, out) == (1, "")

@@ -1,5 +1,6 @@
 """``starqe ask``: a question in SPARQL, answers known and predicted."""
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -131,7 +132,9 @@ def reasons_text(answerer: "Answerer", explanation: "Explanation") -> str:
             f"  {mark:<14} {label(str(atom.head))} - {relation(str(atom.relation))} - {label(str(atom.tail))}"
             + (f"  ({pairs})" if pairs else "")
         )
-        lines += [f"      {relation(c.relation)}: {label(c.value)} contributed {c.difference:+.2f}" for c in reason.contributions]
+        for part in reason.contributions:
+            difference = round(part.difference, 2) + 0.0  # never -0.00
+            lines.append(f"      {relation(part.relation)}: {label(part.value)} contributed {difference:+.2f}")
     return "\n".join(lines)
 
 
@@ -139,7 +142,7 @@ def _text(query: str | None) -> str | None:
     """Gives the text of the query: from standard input, from a file, or as it is given."""
     if query == "-" or (query is None and not sys.stdin.isatty()):
         return sys.stdin.read()
-    if query is not None and "{" not in query and Path(query).is_file():
+    if query is not None and "{" not in query and os.path.isfile(query):  # a Path raises where a text is too long for a name
         return Path(query).read_text(encoding="utf-8")
     return query
 
