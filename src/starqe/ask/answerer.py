@@ -301,6 +301,11 @@ def save_probability(folder: Path, fitted: Logistic) -> None:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
+def forget_probability(folder: Path) -> None:
+    """Takes the probability out of a run's folder, if there is one."""
+    (folder / HEADER).unlink(missing_ok=True)
+
+
 def load_probability(folder: Path) -> Logistic:
     """Gives the probability that was kept in a run's folder.
 

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from starqe.ask.answerer import Answerer, save_probability
+from starqe.ask.answerer import Answerer, forget_probability, save_probability
 from starqe.ask.probability import fit_probability
 from starqe.errors import InputError, MismatchError
 from starqe.kg import Graph, transductive_split
@@ -72,6 +72,7 @@ def calibrate(
         QueryError: The graph has no validation statements to learn from.
         StorageError: The folder cannot be written.
     """
+    forget_probability(run.folder)  # probabilities are of one mixture: an interrupted fit leaves none rather than old ones
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
     reasoner = fit_reasoner(run, predictor, validation, settings, seed)
     fitted = fit_probability(run.graph, reasoner.mixture(["train"]), validation)

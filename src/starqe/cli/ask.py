@@ -142,7 +142,7 @@ def _text(query: str | None) -> str | None:
     """Gives the text of the query: from standard input, from a file, or as it is given."""
     if query == "-" or (query is None and not sys.stdin.isatty()):
         return sys.stdin.read()
-    if query is not None and "{" not in query and os.path.isfile(query):  # a Path raises where a text is too long for a name
+    if query is not None and "{" not in query and os.path.isfile(query):  # noqa: PTH113  a Path raises where a text is too long
         return Path(query).read_text(encoding="utf-8")
     return query
 

@@ -136,7 +136,7 @@ def _ask(run: "Run") -> None:
     guessing = Answerer.open(run.folder, splits=["train", "valid"])
     print_answers(guessing, guessing.ask(BY_LABELS, top=3))
     place = [answer.entity for answer in guessing.ask(BY_LABELS, top=len(run.graph.entities))].index(FACT[2]) + 1
-    print(f"   What was held out is number {place} of {len(run.graph.entities)}. This speaks for it:")
+    print(f"   What was held out is number {place} of {len(run.graph.entities)}. Its explanation:")
     print(_indented(reasons_text(guessing, guessing.explain(BY_LABELS, FACT[2]))))
 
 
