@@ -104,8 +104,9 @@ def test_a_study_of_other_terms_is_refused(tmp_path: Path, change: dict[str, obj
 
 
 def test_what_the_space_decides_may_differ_in_the_base(tmp_path: Path) -> None:
-    Study(tmp_path, TERMS)
-    Study(tmp_path, dataclasses.replace(TERMS, base=Recipe(seed=3).with_settings(["model.width=64"])))
+    ended(Study(tmp_path, TERMS), 10.0)
+    again = Study(tmp_path, dataclasses.replace(TERMS, base=Recipe(seed=3).with_settings(["model.width=64"])))
+    assert [result.value for result in again.results()] == [10.0]
 
 
 def test_a_folder_with_something_else_is_left_as_it_is(tmp_path: Path) -> None:

@@ -172,10 +172,13 @@ def test_the_gradient_of_the_embedding_is_added_in_place():
     assert place[3].tolist() == [6.0, 8.0]
 
 
-def test_entities_begin_with_a_length_around_one():
+@pytest.mark.parametrize("length", [1.0, 0.1])
+def test_entities_begin_with_the_length_that_was_chosen(length, space):
     embedding = InputEmbedding(500, 64)
-    embedding.reset_parameters(torch.Generator().manual_seed(0))
-    assert abs(embedding.weight.norm(dim=1).mean() - 1) < 0.02
+    embedding.reset_parameters(torch.Generator().manual_seed(0), length)
+    assert abs(embedding.weight.norm(dim=1).mean() / length - 1) < 0.02
+    short, long = (encoder_of({"initial_length": one}, space).entity_matrix() for one in (length, 1.0))
+    torch.testing.assert_close(short, length * long)
 
 
 def test_a_user_shape_with_parallel_edges_and_a_loop_of_edges_is_encoded(space):

@@ -49,6 +49,8 @@ class ModelConfig(Section):
     """The share of features that is dropped from the sums of the messages; the self loop is kept whole."""
     input_dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """The share of features that is dropped from the input embeddings of the nodes."""
+    initial_length: float = pydantic.Field(default=1.0, gt=0)
+    """The length of the input embeddings at the beginning. Short ones leave less noise in rare entities, and want batch norm."""
     pooling: Pooling = "target"
     """Which final representations make the query vector: the target's, or a sum over nodes on edges, all nodes, all nodes and relations."""
     similarity: SimilarityName = "dot"

@@ -36,9 +36,9 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.weight = weight(rows, width)
 
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws rows of a length around 1, so that dot products begin small beside the logarithm of the number of entities."""
-        normal(self.weight, self.weight.shape[1] ** -0.5, generator)
+    def reset_parameters(self, generator: torch.Generator, length: float = 1.0) -> None:
+        """Draws rows of about this length: up to 1, dot products begin small beside the logarithm of the number of entities."""
+        normal(self.weight, length * self.weight.shape[1] ** -0.5, generator)
 
     def forward(self, index: Tensor, dropout: float, noise: torch.Generator | None) -> Tensor:
         """Gives the rows of nodes. (N,) -> (N, D)."""

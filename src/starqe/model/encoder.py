@@ -34,7 +34,7 @@ class Encoder(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draws every parameter."""
-        self.embedding.reset_parameters(generator)
+        self.embedding.reset_parameters(generator, self.config.initial_length)
         if self.relation_embedding is not None:
             # Most compositions multiply: relations of unit size keep the scale of the nodes.
             normal(self.relation_embedding, 1.0, generator)

@@ -36,7 +36,7 @@ class ComplEx(Predictor):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draws every parameter; relations of unit size keep the scale of the entities."""
-        self.embedding.reset_parameters(generator)
+        self.embedding.reset_parameters(generator, self.config.initial_length)
         normal(self.relation_embedding, 1.0, generator)
         xavier(self.pair_weight, generator)
 

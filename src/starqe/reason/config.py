@@ -24,6 +24,8 @@ class PredictorConfig(Section):
     """The number of attention heads (transformer); it divides the width."""
     feed_forward: int = pydantic.Field(default=512, ge=1)
     """The width inside the feed-forward part of a layer (transformer)."""
+    initial_length: float = pydantic.Field(default=1.0, gt=0)
+    """The length of the embeddings of entities at the beginning."""
     dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)
     """The share of features that is dropped inside: what attention and feed-forward add, sums of messages, or the product."""
     input_dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)

@@ -17,7 +17,7 @@ class StarE(Predictor):
 
     def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
         super().__init__(config, entities, relations)
-        same = {key: getattr(config, key) for key in ("width", "layers", "dropout", "input_dropout")}
+        same = {key: getattr(config, key) for key in ("width", "layers", "initial_length", "dropout", "input_dropout")}
         # A node of one edge receives one message, so there is nothing to weigh by attention.
         model = ModelConfig.parse({**same, "batch_norm": True, "weighting": "symmetric"})
         self.encoder = Encoder(model, Space(entities, relations), seed)

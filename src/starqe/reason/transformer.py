@@ -131,7 +131,7 @@ class Transformer(Predictor):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draws every parameter."""
-        self.embedding.reset_parameters(generator)
+        self.embedding.reset_parameters(generator, self.config.initial_length)
         self.relation_embedding.reset_parameters(generator)
         normal(self.role, self.config.width**-0.5, generator)
         xavier(self.pair, generator)

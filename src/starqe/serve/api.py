@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from starqe import __version__
+from starqe.ask import Answers
+from starqe.kg import Graph
 from starqe.queries.sparql import RESERVED
 from starqe.serve import bodies
 from starqe.serve.drawing import draw, explained, named, one_answer
@@ -31,6 +33,27 @@ def documented(*more: tuple[int, str]) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": bodies.ErrorBody, "description": text} for status, text in sorted({**ERRORS, **dict(more)}.items())}
 
 
+def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
+    """Gives answers as the interface has them, with the time since they were asked for."""
+    columns = [name for name in found.columns if name not in RESERVED]
+    rows = [
+        bodies.Row(
+            **one_answer(answer).model_dump(),
+            iri=iri(answer.entity, graph.names),
+            support={name: named(graph.entities, entity) for name, entity in answer.support.items() if name in columns},
+        )
+        for answer in found
+    ]
+    return bodies.AskAnswer(
+        columns=columns,
+        known_splits=list(found.known_splits),
+        notes=list(found.notes),
+        answers=rows,
+        drawing=draw(found.query, graph),
+        milliseconds=round(1000 * (time.perf_counter() - began), 1),
+    )
+
+
 def api_routes(service: Service) -> APIRouter:
     """Gives the JSON routes."""
     router = APIRouter(prefix="/api", tags=["JSON"], responses=documented())
@@ -42,23 +65,7 @@ def api_routes(service: Service) -> APIRouter:
         began = time.perf_counter()
         request = await service.read(body.query, client)
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)
-        columns = [name for name in request.columns if name not in RESERVED]
-        rows = [
-            bodies.Row(
-                **one_answer(answer).model_dump(),
-                iri=iri(answer.entity, graph.names),
-                support={name: named(graph.entities, entity) for name, entity in answer.support.items() if name in columns},
-            )
-            for answer in found
-        ]
-        return bodies.AskAnswer(
-            columns=columns,
-            known_splits=list(found.known_splits),
-            notes=list(found.notes),
-            answers=rows,
-            drawing=draw(request.query, graph),
-            milliseconds=round(1000 * (time.perf_counter() - began), 1),
-        )
+        return answered(found, graph, began)
 
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
