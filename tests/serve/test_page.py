@@ -308,6 +308,7 @@ def test_labels_are_text_whatever_stands_in_them(open_page, askable_run):
         expect(page.get_by_role("option").first).to_contain_text(EVIL)
         assert page.locator("img").count() == 1  # the sign of the page itself
         assert page.locator("script").count() == 2
+        page.close()  # before the service is: a page that lives on would ask it in vain
 
 
 def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(open_page, answerer):
@@ -325,6 +326,7 @@ def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(open_page, answer
         asked(page, BORN_IN_ULM)
         expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
         expect(dialogue).to_be_hidden()
+        page.close()
 
 
 def test_without_a_connection_one_can_try_again(page):
