@@ -49,8 +49,8 @@ class Answerer:
 
     def __init__(self, reasoner: Reasoner, probability: Logistic, splits: Collection[str] = SPLITS) -> None:
         self.graph: Graph = reasoner.graph
+        self.reasoner, self.probability = reasoner, probability
         self.splits = tuple(split for split in SPLITS if split in splits)
-        self._probability = probability
         self._known: Known = self.graph.known(splits)
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
@@ -225,7 +225,7 @@ class Answerer:
         with torch.inference_mode():
             scores = self._mixture.scores(table, np.arange(len(table)), torch.empty(len(table), len(self.graph.entities)))
             best = best_candidates(scores, [known[i] for i in numbers], max(counts[i] for i in numbers))
-        chances = probabilities(self._probability, shape, best)
+        chances = probabilities(self.probability, shape, best)
         for place, i in enumerate(numbers):
             there = np.isfinite(best.scores[place][: counts[i]])
             pairs = zip(best.entities[place][: counts[i]][there].tolist(), chances[place][: counts[i]][there].tolist(), strict=True)
@@ -296,7 +296,7 @@ def save_probability(folder: Path, fitted: Logistic) -> None:
         StorageError: The folder cannot be written.
     """
     try:
-        write_header(folder / HEADER, FORMAT, VERSION, {"probability": {"weights": list(fitted.weights), "bias": fitted.bias}})
+        write_header(folder / HEADER, FORMAT, VERSION, {"probability": fitted.written()})
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
 
@@ -314,8 +314,7 @@ def load_probability(folder: Path) -> Logistic:
     """
     if not (folder / HEADER).exists():
         raise StorageError(f"{folder} was not calibrated, so its answers have no probabilities. Run: starqe calibrate {folder}")
-    content = read_header(folder / HEADER, FORMAT, VERSION)["probability"]
-    return Logistic(tuple(content["weights"]), content["bias"])
+    return Logistic.read(read_header(folder / HEADER, FORMAT, VERSION)["probability"])
 
 
 def _wanted(request: SparqlRequest, top: int | None) -> int | None:

@@ -1,5 +1,7 @@
 """What comes back: answers, known and predicted apart, and the reasons for them."""
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,10 +72,21 @@ class Answers:
             {name: self.value(answer, name) for name in self.columns} | {name: getattr(answer, name) for name in more} for answer in self
         ]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Gives everything but the query as plain values."""
+        return {"columns": self.columns, "known_splits": self.known_splits, "notes": self.notes, "answers": self.rows()}
+
     def to_json(self) -> str:
         """Writes the answers as JSON."""
-        content = {"columns": self.columns, "known_splits": self.known_splits, "notes": self.notes, "answers": self.rows()}
-        return json.dumps(content, ensure_ascii=False)
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+    def to_csv(self) -> str:
+        """Writes the answers as comma-separated values, under their names."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self._names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return out.getvalue()
 
     def to_arrow(self) -> "pa.Table":
         """Gives the answers as an Arrow table."""
@@ -138,8 +151,8 @@ class Explanation:
     note: str
     """How far the explanation can be trusted."""
 
-    def to_json(self) -> str:
-        """Writes the explanation as JSON."""
+    def as_dict(self) -> dict[str, Any]:
+        """Gives everything but the query as plain values."""
         reasons = [
             {
                 "head": reason.atom.head,
@@ -156,7 +169,7 @@ class Explanation:
             }
             for reason in self.reasons
         ]
-        content = {
+        return {
             "answer": {
                 "entity": self.answer.entity,
                 "label": self.answer.label,
@@ -167,4 +180,7 @@ class Explanation:
             "reasons": reasons,
             "note": self.note,
         }
-        return json.dumps(content, ensure_ascii=False)
+
+    def to_json(self) -> str:
+        """Writes the explanation as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)

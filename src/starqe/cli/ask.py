@@ -49,7 +49,7 @@ def ask(
         show(answerer, text, top, threshold, known_only, explain)
         return
     answers = answerer.ask(text, top=top, threshold=threshold, known_only=known_only)
-    print(_csv(answers) if as_csv else _json(answerer, text, answers, explain), end="" if as_csv else "\n")
+    print(answers.to_csv() if as_csv else _json(answerer, text, answers, explain), end="" if as_csv else "\n")
 
 
 def show(answerer: "Answerer", text: str, top: int | None, threshold: float, known_only: bool, explain: bool) -> None:
@@ -147,22 +147,10 @@ def _text(query: str | None) -> str | None:
     return query
 
 
-def _csv(answers: "Answers") -> str:
-    import csv
-    import io
-
-    out = io.StringIO()
-    names = list(dict.fromkeys([*answers.columns, "label", "known", "probability"]))
-    writer = csv.DictWriter(out, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(answers.rows())
-    return out.getvalue()
-
-
 def _json(answerer: "Answerer", text: str, answers: "Answers", explain: bool) -> str:
     import json
 
-    content = json.loads(answers.to_json())
+    content = answers.as_dict()
     if explain:
-        content["explanations"] = [json.loads(answerer.explain(text, answer.entity).to_json()) for answer in answers.answers[:EXPLAINED]]
+        content["explanations"] = [answerer.explain(text, answer.entity).as_dict() for answer in answers.answers[:EXPLAINED]]
     return json.dumps(content, indent=2, ensure_ascii=False)

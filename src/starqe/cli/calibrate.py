@@ -9,8 +9,8 @@ import typer
 from starqe.cli.show import Json, print_json, print_pairs
 
 if TYPE_CHECKING:
+    from starqe.ask import Answerer
     from starqe.kg import Graph
-    from starqe.learn import Run
     from starqe.queries import QueryTable
 
 
@@ -39,7 +39,7 @@ def calibrate(
     opened = Run.open(run)
     one_hop = PredictorRun.open(predictor, opened.graph) if predictor else None
     answerer = fit(opened, one_hop, _queries(opened.graph, queries, "valid", limit), ReasonSettings().with_settings(settings))
-    checked = _check(opened, _queries(opened.graph, queries, "test", limit))
+    checked = _check(run, answerer, _queries(opened.graph, queries, "test", limit))
     result = {"run": str(run), "weight_of_executor": dict(answerer.weights.executor), **checked}
     if as_json:
         print_json(result)
@@ -58,19 +58,17 @@ def _queries(graph: "Graph", folder: Path | None, split: str, limit: int) -> dic
     return load_queries(folder, split, None, limit, graph)
 
 
-def _check(run: "Run", queries: dict[str, "QueryTable"]) -> dict[str, Any]:
+def _check(folder: Path, answerer: "Answerer", queries: dict[str, "QueryTable"]) -> dict[str, Any]:
     """Measures on test queries how far the probabilities can be trusted; nothing, where there are none."""
     from dataclasses import asdict
 
-    from starqe.ask.answerer import load_probability
     from starqe.ask.probability import check_probability
     from starqe.measure.reliability import plot_reliability
-    from starqe.reason.reasoner import Reasoner
 
-    fitted = load_probability(run.folder)
-    found = check_probability(run.graph, Reasoner.open(run).mixture(["train"]), fitted, queries) if queries else None
+    scorer = answerer.reasoner.mixture(["train"])
+    found = check_probability(answerer.graph, scorer, answerer.probability, queries) if queries else None
     if found is None:
         return {}
-    (run.folder / "reliability.json").write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
-    plot_reliability(found, run.folder / "reliability.png")
+    (folder / "reliability.json").write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    plot_reliability(found, folder / "reliability.png")
     return {"test_candidates": found.count, "test_ece": round(found.ece, 4), "test_brier": round(found.brier, 4)}

@@ -1,6 +1,8 @@
 """Logistic regression, for calibration: few features, fitted by Newton's method."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,15 @@ class Logistic:
 
     weights: tuple[float, ...]
     bias: float
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "Logistic":
+        """Reads what `written` gives."""
+        return cls(tuple(content["weights"]), content["bias"])
+
+    def written(self) -> dict[str, Any]:
+        """Gives the numbers as JSON has them."""
+        return {"weights": list(self.weights), "bias": self.bias}
 
     def logits(self, features: np.ndarray) -> np.ndarray:
         """Gives bias + weights · features: (n, k) -> (n,)."""

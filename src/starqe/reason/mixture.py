@@ -17,6 +17,7 @@ from starqe.measure.protocol import strict
 from starqe.measure.ranks import filtered_ranks
 from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET
+from starqe.reason.one_hop import log_share
 
 CLASSES = ("one-hop", "path", "intersection", "mixed")
 """The classes of shapes; see `shape_class`."""
@@ -66,17 +67,13 @@ class Mixture:
         """Gives the weighted sum of both logarithms for these rows of a table: (B, V)."""
         weight = self.weights.of(table.shape)
         if weight == 0:
-            return _log_share(self._encoder.scores(table, rows, out))
+            return log_share(self._encoder.scores(table, rows, out))
         if weight == 1:
             return _log_truth(self._executor.scores(table, rows, out))
         if self._second is None or len(self._second) < len(rows):
             self._second = torch.empty_like(out)
-        encoded = _log_share(self._encoder.scores(table, rows, self._second[: len(rows)]))
+        encoded = log_share(self._encoder.scores(table, rows, self._second[: len(rows)]))
         return _log_truth(self._executor.scores(table, rows, out)).mul_(weight).add_(encoded, alpha=1 - weight)
-
-
-def _log_share(scores: Tensor) -> Tensor:
-    return scores.sub_(scores.logsumexp(1, keepdim=True))
 
 
 def _log_truth(truth: Tensor) -> Tensor:
@@ -114,7 +111,7 @@ def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: Qu
     for start in range(0, len(task.rows), _BATCH):
         rows = task.rows[start : start + _BATCH]
         one, other, both = (buffer[: len(rows)] for buffer in buffers)
-        encoded = _log_share(encoder.scores(table, rows, one))
+        encoded = log_share(encoder.scores(table, rows, one))
         derived = _log_truth(executor.scores(table, rows, other))
         ranked, filtered = task.ranked.part(start, start + len(rows)), task.filtered.part(start, start + len(rows))
         columns = []

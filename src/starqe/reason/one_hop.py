@@ -47,8 +47,12 @@ class EncoderOneHop:
 
     def log_probabilities(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
         """Gives the logarithm of the softmax over all entities: (B, V)."""
-        scores = self._scorer.scores(table, rows, out)
-        return scores.sub_(scores.logsumexp(1, keepdim=True))
+        return log_share(self._scorer.scores(table, rows, out))
+
+
+def log_share(scores: Tensor) -> Tensor:
+    """Turns scores, in place, into the logarithm of their softmax over all entities: (B, V)."""
+    return scores.sub_(scores.logsumexp(1, keepdim=True))
 
 
 class OneHopProbability:

@@ -63,7 +63,7 @@ class Reasoner:
         encoder = run.scorer()
         folder = run.folder / PREDICTOR
         one_hop = PredictorRun.open(folder, run.graph).scorer() if content["predictor"] else EncoderOneHop(encoder)
-        calibration = Logistic(tuple(content["one_hop"]["weights"]), content["one_hop"]["bias"])
+        calibration = Logistic.read(content["one_hop"])
         return cls(run.graph, encoder, one_hop, calibration, Weights(content["executor"]), ReasonSettings.parse(content["settings"]))
 
 
@@ -132,7 +132,7 @@ def _keep(folder: Path, reasoner: Reasoner, predictor: PredictorRun | None) -> N
         content = {
             "predictor": predictor is not None,
             "settings": reasoner.settings.model_dump(),
-            "one_hop": {"weights": list(reasoner.calibration.weights), "bias": reasoner.calibration.bias},
+            "one_hop": reasoner.calibration.written(),
             "executor": dict(reasoner.weights.executor),
         }
         with new_file(folder / HEADER, overwrite=True) as beside:
