@@ -101,6 +101,33 @@ class Known:
         there = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
         return np.asarray(there & (codes[place] == wanted))
 
+    def have_pairs(
+        self,
+        rows: np.ndarray,
+        first: np.ndarray,
+        last: np.ndarray,
+        relation: np.ndarray,
+        value: np.ndarray,
+        either: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Says for each known statement whether it has all of its own pairs.
+
+        Args:
+            rows: The statements. (n,)
+            first: Where the pairs of each begin in the columns of pairs. (n,)
+            last: Where they end. (n,)
+            relation: The relations of the pairs.
+            value: Their values.
+            either: The pairs that count as had in any case; none if left out.
+        """
+        fits = np.ones(len(rows), bool)
+        for number in range(int((last - first).max(initial=0))):
+            open_ = np.flatnonzero(fits & (first + number < last))
+            pair = first[open_] + number
+            has = self.have_pair(rows[open_], relation[pair], value[pair])
+            fits[open_] = has if either is None else has | either[pair]
+        return fits
+
     def draw(self, side: Side, nodes: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draws, for every node that has one, a statement that has the node on this side.
 

@@ -309,14 +309,8 @@ class _Solution:
 
     def _with_pairs(self, cell: np.ndarray, statement: np.ndarray) -> np.ndarray:
         """Says for each match whether its one statement has all the pairs of its cell (query and edge)."""
-        first = self.join.pair_offsets[cell]
-        counts = self.join.pair_offsets[cell + 1] - first
-        fits = np.ones(len(cell), bool)
-        for number in range(int(counts.max(initial=0))):
-            open_ = np.flatnonzero(fits & (counts > number))
-            pair = first[open_] + number
-            fits[open_] = self.known.have_pair(statement[open_], self.join.pair_relation[pair], self.join.pair_value[pair])
-        return fits
+        join, offsets = self.join, self.join.pair_offsets
+        return self.known.have_pairs(statement, offsets[cell], offsets[cell + 1], join.pair_relation, join.pair_value)
 
     def keep(self, nodes: Sequence[str]) -> None:
         """Drops the columns of all other nodes, and merges rows that are now equal; rows get sorted."""

@@ -65,16 +65,10 @@ class Entailed:
 
     def _with_pairs(self, gaps: Gaps, row: np.ndarray, statement: np.ndarray, exactly: bool) -> np.ndarray:
         """Says for each match whether its statement has all the given pairs (exactly: and as many as the gap has in all)."""
-        first = gaps.pair_offsets[row]
-        counts = gaps.pair_offsets[row + 1] - first
-        fits = counts == np.diff(self._graph.offsets)[statement] if exactly else np.ones(len(row), bool)
-        for number in range(int(counts.max(initial=0))):
-            open_ = np.flatnonzero(fits & (counts > number))
-            pair = first[open_] + number
-            value = gaps.pair_value[pair]
-            has = self._known.have_pair(statement[open_], gaps.pair_relation[pair], value)
-            fits[open_] = has | (value == MISSING)
-        return fits
+        first, last = gaps.pair_offsets[row], gaps.pair_offsets[row + 1]
+        missing = gaps.pair_value == MISSING
+        fits = self._known.have_pairs(statement, first, last, gaps.pair_relation, gaps.pair_value, missing)
+        return fits & (last - first == np.diff(self._graph.offsets)[statement]) if exactly else fits
 
     def _values(self, gaps: Gaps, row: np.ndarray, statement: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gives the values that the matching statements have for the relation of the open pair."""

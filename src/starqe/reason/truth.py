@@ -91,11 +91,7 @@ class EdgeTruth:
         """
         position, statement = self.known.expand(side, nodes, self._relation[labels])
         first, last = self._offsets[labels[position]], self._offsets[labels[position] + 1]
-        fits = np.ones(len(position), bool)
-        for number in range(int((last - first).max(initial=0))):
-            open_ = np.flatnonzero(fits & (first + number < last))
-            relation, value = self._pairs[first[open_] + number].T
-            fits[open_] = self.known.have_pair(statement[open_], relation, value)
+        fits = self.known.have_pairs(statement, first, last, *self._pairs.T)
         return position[fits], statement[fits]
 
     def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Predicted]:
