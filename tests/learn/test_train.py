@@ -50,6 +50,15 @@ def test_training_learns(trainer: MakeTrainer) -> None:
     assert max(validated) > 80
 
 
+def test_embeddings_learn_at_a_rate_of_their_own(trainer: MakeTrainer) -> None:
+    made = trainer("train.learning_rate=0.001", "train.embedding_rate=5", "train.warmup=0", "train.schedule=constant")
+    before = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
+    made.step(next(made.lesson.batches(0)))
+    moved = {name: float((weight.detach() - before[name]).abs().max()) for name, weight in made.model.named_parameters()}
+    assert moved.pop("embedding.weight") == pytest.approx(0.005, rel=1e-3)  # the first step of Adam is as long as the rate
+    assert max(moved.values()) == pytest.approx(0.001, rel=1e-3)
+
+
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: MakeTrainer, tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("two", 1), ("three", 2)):
         trainer(f"seed={seed}", name=name).train()
@@ -57,7 +66,10 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: M
     assert weights_hash(tmp_path / "one") != weights_hash(tmp_path / "three")
 
 
-@pytest.mark.parametrize("settings", [(), ("train.average=0.9",), ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0")])
+@pytest.mark.parametrize(
+    "settings",
+    [(), ("train.average=0.9",), ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0", "train.embedding_rate=3")],
+)
 def test_a_resumed_training_equals_the_uninterrupted_one(
     trainer: MakeTrainer, tmp_path: Path, settings: tuple[str, ...], queries, validation
 ) -> None:

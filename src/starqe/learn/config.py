@@ -22,6 +22,8 @@ class LoopConfig(Section):
     """Queries a step."""
     learning_rate: float = pydantic.Field(default=1e-3, gt=0)
     """The highest learning rate of Adam."""
+    embedding_rate: float = pydantic.Field(default=1.0, gt=0)
+    """The embeddings learn at so many times that rate: most of their rows are seen rarely, the other weights at every step."""
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
     """How the rate falls from there to its end: not at all, as half a cosine, or evenly."""
     warmup: float = pydantic.Field(default=0.01, ge=0, lt=1)

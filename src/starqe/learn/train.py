@@ -14,6 +14,7 @@ from starqe.errors import TrainingError
 from starqe.learn.config import AnyRecipe, LoopConfig
 from starqe.learn.lesson import Lesson, Validation
 from starqe.learn.run import RunFolder
+from starqe.model.embedding import InputEmbedding
 from starqe.seed import derive
 
 REPORT_SECONDS = 5.0
@@ -76,8 +77,9 @@ class Trainer:
         self._limit = 60 * minutes if minutes is not None else None
         self.lesson, self.device = lesson, _device(run.recipe)
         self.model = lesson.new_model().to(self.device)
-        parameters = list(self.model.parameters())
-        self.optimizer = torch.optim.AdamW(parameters, lr=self._config.learning_rate, weight_decay=self._config.weight_decay, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            _at_their_rates(self.model, self._config.embedding_rate), weight_decay=self._config.weight_decay, fused=True
+        )
         self.average = lesson.new_model().to(self.device) if self._config.average else None
         self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
         self.counters = Counters()
@@ -125,7 +127,7 @@ class Trainer:
         """Learns from one batch of the lesson; gives how many queries it had."""
         rate = learning_rate(self._config, self.progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.optimizer.zero_grad(set_to_none=True)
         loss_per_query, queries = self.lesson.loss_per_query(self.model, batch, self.noise)
         loss = float(loss_per_query.detach())
@@ -242,6 +244,15 @@ class Trainer:
         """Estimates the memory that training takes beyond the program and the graph."""
         copies = 4 if self.average is None else 5  # weights, gradient, two moments; their average
         return self.lesson.memory_mb(self.model, copies)
+
+
+def _at_their_rates(model: nn.Module, embedding_rate: float) -> list[dict[str, Any]]:
+    """Parts the parameters by the factor of their learning rate."""
+    embeddings = [module.weight for module in model.modules() if isinstance(module, InputEmbedding)]
+    known = {id(parameter) for parameter in embeddings}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    parts = ((others, 1.0), (embeddings, embedding_rate))
+    return [{"params": parameters, "factor": factor} for parameters, factor in parts if parameters]
 
 
 def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
