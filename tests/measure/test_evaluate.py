@@ -1,5 +1,7 @@
 """Evaluation: from a scorer to rows, and to a file of ranks."""
 
+import threading
+from collections.abc import Iterator
 from typing import get_args
 
 import numpy as np
@@ -87,6 +89,31 @@ def test_the_batch_size_changes_nothing(batch: int):
     for one, other in zip(rows, evaluate(Near(), queries, ENTITIES), strict=True):
         assert one["ours"] == pytest.approx(other["ours"])
         assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"]))
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_threads_work_on_a_batch_each_and_change_nothing():
+    """Every thread waits at the barrier within its scoring: so three batches are scored at once, or the test fails."""
+    barrier = threading.Barrier(3)
+
+    class AtOnce(Near):
+        def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+            barrier.wait(timeout=10)
+            return super().scores(table, rows, out)
+
+    many = {"1p": table(list(range(5)) * 6, [[i % 5] if i % 3 else [0, 4] for i in range(30)])}
+    together = evaluate(AtOnce(), many, ENTITIES, Measure(batch=5))
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(1)
+    assert together == evaluate(Near(), many, ENTITIES, Measure(batch=5))
 
 
 def test_without_queries_there_are_no_numbers():

@@ -1,31 +1,16 @@
 """How fast reasoning is, and what a wider beam is worth: the executor shape by shape, time beside quality."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from starqe.bench.measured import machine, measured
-from starqe.measure.evaluate import Measure, Scorer, evaluate
+from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable
 from starqe.reason.executor import Executor
 from starqe.reason.reasoner import Reasoner
-
-
-class _Timed:
-    """A scorer that adds up the time in which it scores."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer, self.seconds = scorer, 0.0
-
-    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-        start = time.perf_counter()
-        scores = self._scorer.scores(table, rows, out)
-        self.seconds += time.perf_counter() - start
-        return scores
 
 
 def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: Sequence[int], batch: int = 64) -> list[dict[str, Any]]:
@@ -42,9 +27,9 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
     for shape, table in queries.items():
         for beam in beams if table.shape.of_kind("variable") else beams[:1]:
             one = reasoner.executor(["train"])
-            timed = _Timed(Executor(one.known, one.one_hop, reasoner.settings.model_copy(update={"beam": beam})))
+            executor = Executor(one.known, one.one_hop, reasoner.settings.model_copy(update={"beam": beam}))
             with measured() as work:
-                found = evaluate(timed, {shape: table}, len(reasoner.graph.entities), settings, graph=reasoner.graph)
+                found = evaluate(executor, {shape: table}, len(reasoner.graph.entities), settings, graph=reasoner.graph)
             mrr = next(row["ours"] for row in found if (row["shape"], row["metric"], row["average"]) == (shape, "MRR", "macro"))
             rows.append(
                 {
@@ -52,7 +37,7 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
                     "beam": beam,
                     "queries": len(table),
                     "threads": torch.get_num_threads(),
-                    "queries_per_second": round(len(table) / timed.seconds, 1),
+                    "queries_per_second": round(len(table) / work.seconds, 1),
                     "mrr": round(mrr, 2),
                     "growth_mb": round(work.growth_mb),
                     "peak_mb": round(work.peak_mb),

@@ -1,6 +1,9 @@
 """Evaluation: a scorer and query tables in, rows of numbers out."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Literal, Protocol
 
 import numpy as np
@@ -11,7 +14,7 @@ from starqe.config import Section
 from starqe.kg import Graph
 from starqe.measure.metrics import Accumulator
 from starqe.measure.protocol import PROTOCOLS, Task
-from starqe.measure.ranks import filtered_ranks
+from starqe.measure.ranks import Ranks, filtered_ranks
 from starqe.measure.rows import Row, check_names, report
 from starqe.measure.sink import RankSink
 from starqe.queries.table import QueryTable
@@ -19,9 +22,14 @@ from starqe.queries.table import QueryTable
 Progress = Callable[[str, int, int], None]
 """Called with the shape, the number of its queries that are done, and their total."""
 
+WORKERS = 4
+"""At most so many batches are worked on at once; each needs a buffer of its own."""
+
+_Job = tuple[str, QueryTable, Task]
+
 
 class Scorer(Protocol):
-    """Anything that scores every entity as an answer."""
+    """Anything that scores every entity as an answer; several threads may ask it at once, each with its own ``out``."""
 
     def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
         """Gives the scores of all entities for these rows of a table; may write them to ``out`` and return it: (B, V)."""
@@ -75,25 +83,59 @@ def evaluate(
     """
     check_names(tables)
     settings = settings or Measure()
-    buffer = torch.empty(settings.batch, entities)  # (B, V), for all batches: fresh pages cost as much as the arithmetic
     sums = {shape: Accumulator(settings.replicates, seed, shape) for shape in tables}
     dropped = dict.fromkeys(tables, 0)
-    for shape, table in tables.items():
-        done = 0
-        for task in _tasks(table, settings, graph):
-            if len(task.rows):
-                scores = scorer.scores(table, task.rows, buffer[: len(task.rows)])  # (B, V)
-                assert scores.shape == (len(task.rows), entities), (scores.shape, entities)
-                ranks = filtered_ranks(scores, task.ranked, task.filtered)
-                sums[shape].add(ranks, task.ranked.counts, settings.ties)
-                if sink:
-                    sink.write(shape, task.rows, task.ranked, ranks)
-            dropped[shape] += task.dropped
-            done += len(task.rows) + task.dropped
-            if progress:
-                progress(shape, done, len(table))
+    done = dict.fromkeys(tables, 0)
+    jobs = ((shape, table, task) for shape, table in tables.items() for task in _tasks(table, settings, graph))
+    for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities):
+        sums[shape].add(ranks, task.ranked.counts, settings.ties)
+        if sink:
+            sink.write(shape, task.rows, task.ranked, ranks)
+        dropped[shape] += task.dropped
+        done[shape] += len(task.rows) + task.dropped
+        if progress:
+            progress(shape, done[shape], len(table))
     given = {"row": row, "protocol": settings.protocol, "seed": seed, "ties": settings.ties}
     return report(sums, dropped, given, settings.confidence)
+
+
+def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
+    """Ranks the answers of every job, in order. The threads that torch may use work on a batch each.
+
+    Only the product of a batch is fast on two threads; encoding its queries and counting its ranks are not, and would leave
+    one of them idle.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, WORKERS)
+    # (B, V), for all batches: fresh pages cost as much as the arithmetic
+    buffers: SimpleQueue[torch.Tensor] = SimpleQueue()
+    for _ in range(workers):
+        buffers.put(torch.empty(batch, entities))
+
+    def rank(table: QueryTable, task: Task) -> Ranks:
+        buffer = buffers.get()
+        try:
+            scores = buffer[: len(task.rows)]  # (B, V)
+            if len(task.rows):
+                scores = scorer.scores(table, task.rows, scores)
+            assert scores.shape == (len(task.rows), entities), (scores.shape, entities)
+            return filtered_ranks(scores, task.ranked, task.filtered)
+        finally:
+            buffers.put(buffer)
+
+    torch.set_num_threads(threads // workers)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[tuple[_Job, Future[Ranks]]] = deque()
+            for job in jobs:
+                waiting.append((job, pool.submit(rank, job[1], job[2])))
+                if len(waiting) > workers:
+                    first, ranks = waiting.popleft()
+                    yield *first, ranks.result()
+            for last, ranks in waiting:
+                yield *last, ranks.result()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterator[Task]:
