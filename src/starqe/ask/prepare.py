@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from starqe.ask.answerer import Answerer, forget_probability, save_probability
 from starqe.ask.probability import fit_probability
-from starqe.errors import InputError, MismatchError
+from starqe.errors import InputError
 from starqe.kg import Graph, transductive_split
-from starqe.learn import QueryLesson, Recipe, Run, RunFolder, Trainer, preset
-from starqe.learn.run import HEADER as RUN_HEADER
+from starqe.learn import QueryLesson, Recipe, Run, Trainer, preset
 from starqe.queries import SHAPES, QueryTable, sample, turned
 from starqe.reason.config import PredictorRecipe
 from starqe.reason.lesson import PredictLesson
@@ -29,8 +28,6 @@ ENCODER_SHARE = 0.5
 """The share of the time in which the encoder trains; the one-hop predictor has the rest."""
 HELD_OUT = 0.05
 """The share of the statements that a graph without a validation split gives up for one."""
-
-AnyRun = TypeVar("AnyRun", bound=RunFolder[Any])
 
 Note = Callable[[str, dict[str, Any]], None]
 """Told what is being trained, and every report of its training."""
@@ -126,26 +123,13 @@ def fit(graph: Graph, out: Path, minutes: float, seed: int = 0, resume: bool = F
     drawn = {name: sample(graph, shape, TRAINING, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
     queries = {name: table for name, table in drawn.items() if len(table)}
     encoder, one_hop = recipes_for(graph, queries, seed)
-    run = _run(Run, out, encoder, graph, resume)
+    run = (Run.open_or_create if resume else Run.create)(out, encoder, graph)
     lesson = QueryLesson(run, queries, drawn_queries(graph, "valid", VALIDATION, seed))
     _train(Trainer(run, lesson, minutes * ENCODER_SHARE, lambda line: note("encoder", line)), resume)
-    predictor = _run(PredictorRun, out / PREDICTOR, one_hop, graph, resume)
+    predictor = (PredictorRun.open_or_create if resume else PredictorRun.create)(out / PREDICTOR, one_hop, graph)
     answers = Trainer(predictor, PredictLesson(predictor), minutes * (1 - ENCODER_SHARE), lambda line: note("one-hop predictor", line))
     _train(answers, resume)
     return calibrate(run, predictor, seed=seed)
-
-
-def _run(kind: type[AnyRun], folder: Path, recipe: Any, graph: Graph, resume: bool) -> AnyRun:
-    """Makes a run, or finds the one that is to be resumed."""
-    if not (resume and (folder / RUN_HEADER).exists()):
-        return kind.create(folder, recipe, graph)
-    run = kind.open(folder)
-    if run.graph.fingerprint != graph.fingerprint:
-        raise MismatchError(
-            f"{folder} is a run on another graph (fingerprint {run.graph.fingerprint[:12]}, this graph {graph.fingerprint[:12]}). "
-            "Choose another place"
-        )
-    return run
 
 
 def _train(trainer: Trainer, resume: bool) -> None:

@@ -116,7 +116,7 @@ def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "An
 
 
 def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "AnyRun":
-    from starqe.errors import ConfigError, MismatchError
+    from starqe.errors import ConfigError
     from starqe.kg import load_graph
     from starqe.reason.run import RUNS, open_run
 
@@ -126,10 +126,7 @@ def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "A
         fitting: Any = recipe
         return RUNS[recipe.kind].create(out, fitting, loaded)
     run = open_run(out)
-    if run.graph.fingerprint != loaded.fingerprint:
-        raise MismatchError(
-            f"{out} is a run on another graph (fingerprint {run.graph.fingerprint[:12]}, this graph {loaded.fingerprint[:12]})"
-        )
+    run.check_graph(loaded)
     if recipe is not None and recipe != run.recipe:
         raise ConfigError(f"{out} has another recipe (its config.toml). To resume, leave the recipe out")
     return run

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from starqe.errors import MismatchError, StarqeError, TrainingError
-from starqe.experiments.training import RECORD, run_at, train_missing, train_to_the_end
+from starqe.experiments.training import RECORD, train_missing, train_to_the_end
 from starqe.experiments.work_folder import WorkFolder
 from starqe.folders import read_header
 from starqe.learn import Run
 from starqe.learn.run import FORMAT as RUN_FORMAT
 from starqe.learn.run import HEADER as RUN_HEADER
 from starqe.queries import load_queries
+from starqe.reason.config import PredictorRecipe
 from starqe.reason.lesson import PredictLesson
-from starqe.reason.presets import recipe_of
+from starqe.reason.presets import PREDICTORS
 from starqe.reason.reasoner import HEADER, PREDICTOR, Reasoner, fit_reasoner
 from starqe.reason.run import PredictorRun
 
@@ -80,12 +81,12 @@ def _calibrated(work: WorkFolder, seed: int) -> Run:
 def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
     """Gives the one-hop predictor of a seed; it is trained if it is missing."""
     folder, budget = work.run_folder("one-hop", seed), work.settings.budget
-    recipe = recipe_of("one-hop").with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])
+    recipe = PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])
     if not (folder / RECORD).exists():
         if budget == 0:
             raise TrainingError("the budget is 0")
         work.tell(f"one-hop-{seed}: training")
-        run = run_at(PredictorRun, folder, recipe, work.graph)
+        run = PredictorRun.open_or_create(folder, recipe, work.graph)
         train_to_the_end(work, run, PredictLesson(run), None if budget is None else budget / len(work.seeds))
     return PredictorRun.open(folder, work.graph)
 

@@ -1,17 +1,14 @@
 """Models for the rows of a table: trained where they are missing, by the share of the budget that each has."""
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from starqe.errors import ConfigError, StarqeError
 from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
-from starqe.kg import Graph
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
 from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
@@ -20,8 +17,6 @@ RECORD = "trained.json"
 """What stands in the folder of a run whose training is finished."""
 TELL_SECONDS = 30.0
 """Epochs are told of no more often than this."""
-
-AnyRun = TypeVar("AnyRun", bound=RunFolder[Any])
 
 Job = tuple[str, int]
 """A regime and a seed."""
@@ -99,20 +94,13 @@ def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
 
 def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
     """Trains one encoder, from its last checkpoint if there is one, and notes that it is finished."""
-    run = run_at(Run, work.run_folder(*job), _recipe(work, job), work.graph)
+    run = Run.open_or_create(work.run_folder(*job), _recipe(work, job), work.graph)
     config, there = run.recipe.train, tables_of(work.queries)
     shapes = [shape for shape in config.shapes if shape in there.get("train", {})]
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
     judged = [shape for shape in config.shapes if shape in there.get("valid", {})]
     validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
     return train_to_the_end(work, run, QueryLesson(run, tables, validation), minutes)
-
-
-def run_at(kind: type[AnyRun], folder: Path, recipe: Any, graph: Graph) -> AnyRun:
-    """Opens the run that stands in a folder, or makes it."""
-    if folder.exists() and not (folder / HEADER).exists():  # killed while the folder was made
-        shutil.rmtree(folder)
-    return kind.open(folder, graph) if folder.exists() else kind.create(folder, recipe, graph)
 
 
 def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:

@@ -80,6 +80,32 @@ class RunFolder(Generic[R]):
         recipe: Any = read_toml(folder / "config.toml", cls.recipe_type)
         return cls(folder, recipe, graph or load_graph(folder / "graph"))
 
+    @classmethod
+    def open_or_create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
+        """Opens the run that stands in a folder, to go on with it, or makes it.
+
+        Raises:
+            StorageError: What stands there is no run of this kind, or the disk refuses.
+            MismatchError: The run that stands there is of another graph.
+        """
+        if not (folder / HEADER).exists():
+            return cls.create(folder, recipe, graph)
+        run = cls.open(folder)
+        run.check_graph(graph)
+        return run
+
+    def check_graph(self, graph: Graph) -> None:
+        """Makes sure that a run goes on with the graph that it began with.
+
+        Raises:
+            MismatchError: It is another graph.
+        """
+        if self.graph.fingerprint != graph.fingerprint:
+            raise MismatchError(
+                f"{self.folder} is a run on another graph: its fingerprint is {self.graph.fingerprint[:12]}, "
+                f"and that of this graph {graph.fingerprint[:12]}. Choose another place"
+            )
+
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Writes the model."""
         self._write("weights.safetensors", weights, {})
