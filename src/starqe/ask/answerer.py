@@ -54,7 +54,7 @@ class Answerer:
         self._known: Known = self.graph.known(splits)
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
-        self._kept: dict[tuple[Query, int], list[tuple[int, float]]] = {}
+        self._kept: dict[Query, tuple[int, list[tuple[int, float]]]] = {}  # how many were asked for, and those that there are
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, weights: Weights | None = None) -> "Answerer":
@@ -197,8 +197,9 @@ class Answerer:
         for i, query in enumerate(queries):
             if not counts[i]:
                 continue
-            if (kept := self._kept.get((query, counts[i]))) is not None:
-                found[i] = kept
+            asked, kept = self._kept.get(query, (0, []))
+            if asked >= counts[i]:
+                found[i] = kept[: counts[i]]
                 continue
             try:
                 table = query.to_table(self.graph)
@@ -222,14 +223,16 @@ class Answerer:
         found: list[list[tuple[int, float]]],
     ) -> None:
         table, numbers = stack([table for _, table in members]), [i for i, _ in members]
+        most = max(MOST_PREDICTED, *(counts[i] for i in numbers))  # whoever asks for few may ask for more, or for reasons, next
         with torch.inference_mode():
             scores = self._mixture.scores(table, np.arange(len(table)), torch.empty(len(table), len(self.graph.entities)))
-            best = best_candidates(scores, [known[i] for i in numbers], max(counts[i] for i in numbers))
+            best = best_candidates(scores, [known[i] for i in numbers], most)
         chances = probabilities(self.probability, shape, best)
         for place, i in enumerate(numbers):
-            there = np.isfinite(best.scores[place][: counts[i]])
-            pairs = zip(best.entities[place][: counts[i]][there].tolist(), chances[place][: counts[i]][there].tolist(), strict=True)
-            found[i] = self._kept[queries[i], counts[i]] = list(pairs)
+            there = np.isfinite(best.scores[place])
+            ranked = list(zip(best.entities[place][there].tolist(), chances[place][there].tolist(), strict=True))
+            self._kept[queries[i]] = most, ranked
+            found[i] = ranked[: counts[i]]
         while len(self._kept) > _KEPT:
             self._kept.pop(next(iter(self._kept)))
 
