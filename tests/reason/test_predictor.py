@@ -131,8 +131,9 @@ def test_the_scorer_refuses_longer_queries():
         PredictorScorer(made("complex")).scores(table, np.array([0]), torch.empty(1, len(GRAPH.entities)))
 
 
-def test_relations_and_values_are_scored():
-    scorer = PredictorScorer(made("transformer"))
+@pytest.mark.parametrize("name", sorted(ASKS_VALUES_AND_RELATIONS))
+def test_relations_and_values_are_scored(name):
+    scorer = PredictorScorer(made(name))
     relations = scorer.relation_scores(gaps(GRAPH, QUESTIONS[-2]))
     values = scorer.entity_scores(gaps(GRAPH, QUESTIONS[-1]), torch.empty(1, len(GRAPH.entities)))
     assert relations.shape == (1, len(GRAPH.relations))
@@ -140,18 +141,26 @@ def test_relations_and_values_are_scored():
 
 
 def test_complex_multiplies_complex_numbers():
-    """(1 + 2i) (r' = (3 + 1i) + value (1 - 1i) · key 2i) = (1 + 2i) (3 + 1i + 2 + 2i) = (1 + 2i) (5 + 3i) = -1 + 13i."""
+    """With E = 1 + 2i, 1 - 1i and R = 3 + 1i, 2i and their inverses 1, 0; W is the identity.
+
+    Tail of (0, 0, ?) with the pair (1, 1): (1 + 2i) (3 + 1i + (1 - 1i) 2i) = (1 + 2i) (5 + 3i) = -1 + 13i.
+    Head of (?, 0, 0): the inverse of relation 0 is 1, and leaves the tail as it is.
+    Relation of (0, ?, 1) with the pair (1, 0): (1 - 2i) (1 - 1i) + (1 + 2i) 2i = (-1 - 3i) + (-4 + 2i) = -5 - 1i.
+    Value of (0, 0, 1) with the pair (1, ?): -2i ((-1 - 3i) + (3 + 1i)) = -2i (2 - 2i) = -4 - 4i.
+    """
     predictor = ComplEx(PredictorConfig(architecture="complex", width=2), 2, 2, 0)
     with torch.no_grad():
         predictor.embedding.weight.copy_(torch.tensor([[1.0, 2.0], [1.0, -1.0]]))
-        predictor.relation_embedding.copy_(torch.tensor([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]))
+        predictor.relation_embedding.weight.copy_(torch.tensor([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]))
         predictor.pair_weight.copy_(torch.eye(2))
-    columns = {"pair_offsets": [0, 1, 1], "pair_relation": [1], "pair_value": [1], "answer_offsets": [0, 0, 0], "answers": []}
+    ends = {"head": [0, -1, 0, 0], "relation": [0, 0, -1, 0], "tail": [-1, 0, 1, 1]}
+    pairs = {"pair_offsets": [0, 1, 1, 2, 3], "pair_relation": [1, 1, 1], "pair_value": [1, 0, -1]}
     asked = Gaps(
-        *(np.array(column) for column in ([0, -1], [0, 0], [-1, 0])), **{name: np.array(c, np.int64) for name, c in columns.items()}
+        **{name: np.array(ids) for name, ids in {**ends, **pairs}.items()},
+        answer_offsets=np.zeros(5, np.int64),
+        answers=np.empty(0, np.int64),
     )
-    # The second lacks its head: the inverse of relation 0 is 1, and leaves the tail as it is.
-    assert predictor(asked).tolist() == [[-1.0, 13.0], [1.0, 2.0]]
+    assert predictor(asked).tolist() == [[-1.0, 13.0], [1.0, 2.0], [-5.0, -1.0], [-4.0, -4.0]]
 
 
 def test_a_layer_of_the_transformer_attends_within_a_statement_only():

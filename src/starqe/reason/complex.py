@@ -8,9 +8,9 @@ from starqe.model.compose import complex_multiply
 from starqe.model.embedding import InputEmbedding
 from starqe.model.noise import drop
 from starqe.model.segment import segment_sum
-from starqe.model.weights import normal, weight, xavier
+from starqe.model.weights import weight, xavier
 from starqe.reason.config import PredictorConfig
-from starqe.reason.gaps import HEAD, Gaps
+from starqe.reason.gaps import HEAD, MISSING, POSITIONS, RELATION, TAIL, Gaps
 from starqe.reason.predictor import Predictor
 from starqe.seed import derive
 
@@ -18,42 +18,87 @@ from starqe.seed import derive
 class ComplEx(Predictor):
     """Multiplies the given end by the qualified relation, in complex numbers (ComplEx, with a relation for each direction).
 
-        h_q = E[value] R[relation]                       for every qualifier pair
-        r'  = R[r] + W_q Σ h_q                           with the inverse row of r where the head is missing
-        vector = E[given end] r'
+        q = W Σ E[value] R[relation]                     over the qualifier pairs
+        vector = E[given end] (R[r] + q)                 with the inverse row of r where the head is missing
 
-    The dot product of the vector with an entity e is the real part of  E[given end] r' conj(E[e]).
+    The dot product of the vector with an entity e is the real part of  E[given end] (R[r] + q) conj(E[e]): linear in each of its
+    factors. So what is multiplied with a relation or a value that is missing is a vector, too:
+
+        l = conj(E[head]) E[tail]
+        vector = l + q                                   where the relation is missing
+        vector = conj(R[relation]) Wᵀ (l + R[r] + q)     where the value of a pair is missing, q over the other pairs
+
+    Its q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing.
     """
 
-    positions = ("head", "tail")
+    positions = POSITIONS
 
     def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
         super().__init__(config, entities, relations)
         self.embedding = InputEmbedding(entities, config.width)
-        self.relation_embedding = weight(2 * relations, config.width)
+        self.relation_embedding = InputEmbedding(2 * relations, config.width)
         self.pair_weight = weight(config.width, config.width)
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws every parameter; relations of unit size keep the scale of the entities."""
+        """Draws every parameter; relations of unit size in each feature keep the scale of the entities."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
-        normal(self.relation_embedding, 1.0, generator)
+        self.relation_embedding.reset_parameters(generator, self.config.width**0.5)
         xavier(self.pair_weight, generator)
 
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Gives the vector of each gap. (B, D)."""
-        backward = gaps.position == HEAD
-        given = np.where(backward, gaps.tail, gaps.head)
-        nodes = self.embedding(self._index(np.concatenate([given, gaps.pair_value])), self.config.input_dropout, noise)
-        end, value = nodes.tensor_split([len(gaps)])
-        relation = self.relation_embedding.index_select(0, self._index(gaps.relation + backward * self.relations))  # (B, D)
-        key = self.relation_embedding.index_select(0, self._index(gaps.pair_relation))  # (Q, D)
-        pairs = segment_sum(complex_multiply(value, key), self._index(gaps.owner), len(gaps))  # (B, D)
-        return drop(complex_multiply(end, relation + pairs @ self.pair_weight), self.config.dropout, noise)
+        at_an_end = (gaps.position == HEAD) | (gaps.position == TAIL)
+        kinds = ((np.flatnonzero(at_an_end), self._ends), (np.flatnonzero(~at_an_end), self._between))
+        found = torch.cat([vectors(gaps.take(rows), noise) for rows, vectors in kinds if len(rows)])
+        place = np.argsort(np.concatenate([rows for rows, _ in kinds]))
+        return drop(found.index_select(0, self._index(place)), self.config.dropout, noise)
 
     def entity_matrix(self) -> Tensor:
         """Gives the embeddings of the entities. (V, D)."""
         return self.embedding.weight[: self.entities]
 
+    def relation_matrix(self) -> Tensor:
+        """Gives the embeddings of the relations, forward. (relations, D)."""
+        return self.relation_embedding.weight[: self.relations]
+
+    def _ends(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
+        """Gives the vectors of statements that lack an end. (B, D)."""
+        backward = gaps.position == HEAD
+        relation = self._relations(gaps.relation + backward * self.relations)  # (B, D)
+        return complex_multiply(self._entities(np.where(backward, gaps.tail, gaps.head), noise), relation + self._pairs(gaps, noise))
+
+    def _between(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
+        """Gives the vectors of statements that have both ends. (B, D)."""
+        link = complex_multiply(conjugate(self._entities(gaps.head, noise)), self._entities(gaps.tail, noise))
+        context = link + self._pairs(gaps, noise)  # (B, D)
+        (for_value,) = np.nonzero(gaps.position != RELATION)
+        if not len(for_value):
+            return context
+        key = self._relations(gaps.pair_relation[gaps.pair_value == MISSING])  # (those for a value, D)
+        rows = self._index(for_value)
+        whole = context.index_select(0, rows) + self._relations(gaps.relation[for_value])
+        return context.index_copy(0, rows, complex_multiply(conjugate(key), whole @ self.pair_weight.T))
+
+    def _pairs(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
+        """Gives q of every statement. (B, D)."""
+        given = gaps.pair_value != MISSING
+        value, key = self._entities(gaps.pair_value[given], noise), self._relations(gaps.pair_relation[given])  # (Q, D)
+        return segment_sum(complex_multiply(value, key), self._index(gaps.owner[given]), len(gaps)) @ self.pair_weight
+
+    def _entities(self, ids: np.ndarray, noise: torch.Generator | None) -> Tensor:
+        rows: Tensor = self.embedding(self._index(ids), self.config.input_dropout, noise)
+        return rows
+
+    def _relations(self, ids: np.ndarray) -> Tensor:
+        rows: Tensor = self.relation_embedding(self._index(ids), 0.0, None)
+        return rows
+
     def _index(self, ids: np.ndarray) -> Tensor:
         return torch.from_numpy(ids.astype(np.int64)).to(self.device)
+
+
+def conjugate(numbers: Tensor) -> Tensor:
+    """Turns the signs of the imaginary parts. (…, D) -> (…, D)."""
+    re, im = numbers.chunk(2, dim=-1)
+    return torch.cat([re, -im], dim=-1)

@@ -7,7 +7,7 @@ import pydantic
 from starqe.config import Section
 from starqe.learn.config import AnyRecipe, LoopConfig
 
-ASKS_VALUES_AND_RELATIONS = frozenset({"transformer"})
+ASKS_VALUES_AND_RELATIONS = frozenset({"transformer", "complex"})
 """The architectures that can be asked for a qualifier value or a relation; all can be asked for heads and tails."""
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from starqe.errors import UnsupportedError
-from starqe.reason.config import PredictorConfig
+from starqe.reason.config import ASKS_VALUES_AND_RELATIONS, PredictorConfig
 from starqe.reason.gaps import POSITIONS, Gaps
 
 
@@ -63,5 +63,5 @@ class Predictor(nn.Module):
         asked = ", ".join(self.positions)
         return UnsupportedError(
             f"the architecture '{self.config.architecture}' can be asked for {asked}, found a question for the {position}. "
-            "Train one with model.architecture=transformer"
+            f"Train one with model.architecture={sorted(ASKS_VALUES_AND_RELATIONS)[0]}"
         )
