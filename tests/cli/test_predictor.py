@@ -46,7 +46,7 @@ def test_a_predictor_is_trained_on_a_graph_alone(place: Path) -> None:
 
 
 def test_a_recipe_file_says_which_kind_of_model_it_is_for(place: Path) -> None:
-    (place / "recipe.toml").write_text(to_toml(recipe_of("one-hop-complex").with_settings(SMALL)))
+    (place / "recipe.toml").write_text(to_toml(recipe_of("one-hop-stare").with_settings(SMALL)))
     printed = call("train", place / "recipe.toml", place / "graph", "--out", place / "from-file", "--set", "seed=5", "--json")
     assert json.loads(printed)["epochs"] == 1
     assert kind_of(place / "from-file") == "predictor"
@@ -81,7 +81,7 @@ def test_an_unknown_preset_lists_those_of_all_kinds(place: Path) -> None:
 def test_one_hop_queries_are_evaluated(place: Path) -> None:
     rows = json.loads(call("evaluate", place / "run", place / "queries", "--limit", "20", "--json"))
     assert {row["shape"] for row in rows} == {"1p", "average", "all"}
-    assert {row["row"] for row in rows} == {"Predictor (transformer)"}
+    assert {row["row"] for row in rows} == {"Predictor (complex)"}
     with pytest.raises(UnsupportedError, match="found the shape '2p'"):
         call("evaluate", place / "run", place / "queries", "--shapes", "2p")
 

@@ -27,9 +27,13 @@ TINY = ["model.width=16", "model.heads=2", "model.feed_forward=16", "train.batch
 FITS = [
     "train.epochs=60",
     "train.learning_rate=0.01",
+    "train.embedding_rate=1",
     "train.batch=8",
+    "train.weigh=questions",
     "train.smoothing=0",
+    "train.penalty=0",
     "train.validation_questions=0",
+    "model.initial_length=1",
     "model.dropout=0",
     "model.input_dropout=0",
 ]
@@ -60,13 +64,14 @@ def test_a_predictor_learns_the_facts_it_is_shown(preset: str, trainer: MakeTrai
     answered = Entailed(graph.known(["train"])).answered(asked)
     shares = scorer.entity_scores(asked, torch.empty(4, len(graph.entities))).softmax(1)
     found = [shares[row, answered.answers[answered.answer_offsets[row] : answered.answer_offsets[row + 1]].tolist()] for row in range(4)]
-    assert all(float(part.sum()) > 0.9 for part in found), found
-    assert float(found[1].min()) > 0.3  # two answers share the belief
+    assert all(float(part.sum()) > 0.75 for part in found), found
+    assert float(found[1].min()) > 0.25  # two answers share the belief
 
 
-def test_values_and_relations_are_learned_too(trainer: MakeTrainer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["one-hop", "one-hop-transformer"])
+def test_values_and_relations_are_learned_too(preset: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph = tiny_graph()
-    trainer(*FITS, "train.value_share=1", "train.relation_share=1", graph=graph).train()
+    trainer(*FITS, "train.value_share=1", "train.relation_share=1", graph=graph, preset=preset).train()
     scorer = PredictorRun.open(tmp_path / "run").scorer()
     values = scorer.entity_scores(gaps(graph, ("e", "r", "c", {"q": "?"})), torch.empty(1, len(graph.entities)))
     relations = scorer.relation_scores(gaps(graph, ("x", "?", "y", {})))
@@ -114,7 +119,7 @@ def test_a_resumed_training_equals_the_uninterrupted_one(architecture: str, trai
 
 
 def test_validation_ranks_both_ends_of_validation_statements(trainer: MakeTrainer) -> None:
-    made = trainer("train.epochs=8", "train.learning_rate=0.03", "model.dropout=0.1", graph=small_graph())
+    made = trainer("train.epochs=8", "train.learning_rate=0.01", "model.dropout=0.1", graph=small_graph())
     made.train()
     found = [line["validation"] for line in made._run.metrics() if line.get("validation")]
     assert len(found) == 8

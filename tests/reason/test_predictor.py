@@ -163,6 +163,24 @@ def test_complex_multiplies_complex_numbers():
     assert predictor(asked).tolist() == [[-1.0, 13.0], [1.0, 2.0], [-5.0, -1.0], [-4.0, -4.0]]
 
 
+def test_the_penalty_sums_third_powers_of_all_that_takes_part():
+    """|3 + 4i|³ = 125 and |1|³ = 1 for entities 0 and 1; |2i|³ = 8, |1 + 0i|³ = 1 for relation 0 and its inverse, |3i|³ = 27 for 1.
+
+    Tail of (0, 0, ?) is 1: 125 + 8 + 1. Head of (?, 0, 1) is 0: 125 + 1 + 1. Relation of (0, ?, 1) is 1: 125 + 27 + 1.
+    Value of (1, 0, 1) with the pair (1, ?) is 1: 1 + 8 + 1 + 27 + 1.
+    """
+    predictor = ComplEx(PredictorConfig(architecture="complex", width=2), 2, 2, 0)
+    with torch.no_grad():
+        predictor.embedding.weight.copy_(torch.tensor([[3.0, 4.0], [1.0, 0.0]]))
+        predictor.relation_embedding.weight.copy_(torch.tensor([[0.0, 2.0], [0.0, 3.0], [1.0, 0.0], [5.0, 5.0]]))
+    ends = {"head": [0, -1, 0, 1], "relation": [0, 0, -1, 0], "tail": [-1, 1, 1, 1]}
+    rest = {"pair_offsets": [0, 0, 0, 0, 1], "pair_relation": [1], "pair_value": [-1], "answer_offsets": range(5), "answers": [1, 0, 1, 1]}
+    asked = Gaps(**{name: np.array(ids) for name, ids in {**ends, **rest}.items()})
+    for row, cost in enumerate((134, 127, 153, 38)):
+        assert predictor.penalty(asked.take([row]), torch.Generator()).item() == pytest.approx(cost)
+    assert predictor.penalty(asked, torch.Generator()).item() == pytest.approx((134 + 127 + 153 + 38) / 4)
+
+
 def test_a_layer_of_the_transformer_attends_within_a_statement_only():
     """With the identity for queries, keys and values, one head and no second part, worked out entry by entry."""
     from starqe.reason.transformer import Layout
@@ -206,6 +224,7 @@ def test_the_layout_puts_statements_with_as_many_pairs_side_by_side():
         ({"model": {"width": 10, "heads": 4}}, "heads that divide the width, found 4 heads and width 10"),
         ({"model": {"architecture": "stare"}}, "'stare' is asked for heads and tails only, found value_share 0.1"),
         ({"train": {"no_pairs": 0.6, "some_pairs": 0.5}}, "at most 1 together, found 0.6 and 0.5"),
+        ({"train": {"penalty": 0.1}}, "'complex' alone has a penalty, found 'transformer' with 0.1"),
         ({"train": {"splits": []}}, "train.splits"),
         ({"train": {"shapes": ["1p"]}}, "unknown key 'train.shapes'"),
     ],

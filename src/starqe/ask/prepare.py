@@ -79,9 +79,11 @@ def calibrate(
 
 def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0) -> tuple[Recipe, PredictorRecipe]:
     """Chooses the recipes of encoder and one-hop predictor that suit the size of a graph."""
-    size = ["train.batch=128", "train.learning_rate=2e-3", "train.average=0.99"] if len(graph.entities) < SMALL else []
+    size = ["train.batch=128", "train.average=0.99"] if len(graph.entities) < SMALL else []
+    steps = ["train.learning_rate=2e-3"] if size else []
     names = ", ".join(f'"{shape}"' for shape in shapes)
-    encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, f"train.shapes=[{names}]", f"train.varied_per_shape={TRAINING}"])
+    drawn = [f"train.shapes=[{names}]", f"train.varied_per_shape={TRAINING}"]
+    encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
     return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size])
 
 

@@ -54,6 +54,17 @@ class ComplEx(Predictor):
         place = np.argsort(np.concatenate([rows for rows, _ in kinds]))
         return drop(found.index_select(0, self._index(place)), self.config.dropout, noise)
 
+    def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:
+        """Gives the mean over the statements of Σ |x|³ over all numbers x of what takes part, the gap filled by one of its answers (N3)."""
+        backward = gaps.position == HEAD
+        draws = torch.rand(len(gaps), generator=noise, device=noise.device).cpu().numpy()
+        answer = gaps.answers[gaps.answer_offsets[:-1] + (draws * np.diff(gaps.answer_offsets)).astype(np.int64)]
+        relation = np.where(gaps.position == RELATION, answer, gaps.relation) + backward * self.relations
+        entities = np.concatenate([gaps.head, gaps.tail, gaps.pair_value, answer[gaps.position != RELATION]])
+        relations = np.concatenate([relation, gaps.pair_relation])
+        total = _third_powers(self._entities(entities[entities != MISSING], None)) + _third_powers(self._relations(relations))
+        return total / len(gaps)
+
     def entity_matrix(self) -> Tensor:
         """Gives the embeddings of the entities. (V, D)."""
         return self.embedding.weight[: self.entities]
@@ -96,6 +107,12 @@ class ComplEx(Predictor):
 
     def _index(self, ids: np.ndarray) -> Tensor:
         return torch.from_numpy(ids.astype(np.int64)).to(self.device)
+
+
+def _third_powers(rows: Tensor) -> Tensor:
+    """Gives Σ |x|³ over complex numbers. (…, D) -> ()."""
+    re, im = rows.chunk(2, dim=-1)
+    return (re.square() + im.square()).pow(1.5).sum()
 
 
 def conjugate(numbers: Tensor) -> Tensor:

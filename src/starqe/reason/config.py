@@ -51,6 +51,8 @@ class PredictorTrainConfig(LoopConfig):
     """The statements to learn from. With valid among them there is nothing to validate on, and the last weights are kept."""
     weigh: Literal["questions", "statements"] = "questions"
     """Whether a question without pairs is asked once an epoch, or as often as there are statements that answer it."""
+    penalty: float = pydantic.Field(default=0.0, ge=0)
+    """The weight of the third powers of all numbers that take part in a statement (N3; complex)."""
     no_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)
     """The probability that a statement is asked without its pairs."""
     some_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)
@@ -85,4 +87,6 @@ class PredictorRecipe(AnyRecipe):
                 f"the architecture '{self.model.architecture}' is asked for heads and tails only, found "
                 f"value_share {self.train.value_share} and relation_share {self.train.relation_share}. Set both to 0"
             )
+        if self.train.penalty and self.model.architecture != "complex":
+            raise ValueError(f"the architecture 'complex' alone has a penalty, found '{self.model.architecture}' with {self.train.penalty}")
         return self

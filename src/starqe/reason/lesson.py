@@ -49,7 +49,7 @@ class PredictLesson:
         return self.statements.batches(epoch, start)
 
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
-        """Gives the mean loss over the questions of a batch, and their number."""
+        """Gives the mean loss over the questions of a batch with the penalty, and their number."""
         assert isinstance(model, Predictor)
         device = model.device
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
@@ -64,6 +64,8 @@ class PredictLesson:
             matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
             offsets, answers = (torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answer_offsets, part.answers))
             total = total + loss(mine, matrix, offsets, answers) * (len(own) / len(batch))
+        if self._config.penalty:
+            total = total + self._config.penalty * model.penalty(batch, noise)
         return total, len(batch)
 
     def validate(self, model: nn.Module) -> Validation:

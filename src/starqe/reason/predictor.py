@@ -41,6 +41,14 @@ class Predictor(nn.Module):
         """
         raise self._refusal("relation")
 
+    def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:  # noqa: ARG002
+        """Gives what large embeddings cost, a mean over statements with their answers. ().
+
+        Raises:
+            UnsupportedError: The architecture has no such penalty.
+        """
+        raise UnsupportedError(f"the architecture '{self.config.architecture}' has no penalty. Set train.penalty=0")
+
     def forward(self, gaps: Gaps, noise: torch.Generator | None = None) -> Tensor:
         """Gives the vectors: with noise in training (dropout, batch statistics), without in evaluation. (B, D).
 

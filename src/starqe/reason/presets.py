@@ -11,16 +11,21 @@ from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.presets import PRESETS, preset
 from starqe.reason.config import PredictorRecipe
 
+_FAST_EMBEDDINGS = {"weigh": "statements", "embedding_rate": 10.0}
 _ENDS_ONLY = {"value_share": 0.0, "relation_share": 0.0}
 
+# What counts is to begin short, to learn embeddings fast, and to keep them small: on WD50K, 24.8 instead of 14.2 after 6 minutes.
+_ONE_HOP = {"architecture": "complex", "initial_length": 0.03, "dropout": 0.1, "input_dropout": 0.1}
+_SMALL_NUMBERS = {"weigh": "statements", "learning_rate": 3e-2, "penalty": 0.04}
+
 PREDICTORS: Mapping[str, dict[str, Any]] = {
-    "one-hop": {},
-    "one-hop-stare": {"model": {"architecture": "stare", "dropout": 0.3, "input_dropout": 0.1}, "train": _ENDS_ONLY},
-    "one-hop-complex": {"model": {"architecture": "complex", "dropout": 0.3, "input_dropout": 0.3}, "train": _ENDS_ONLY},
-    "one-hop-demo": {
-        "model": {"width": 96, "feed_forward": 192},
-        "train": {"batch": 128, "learning_rate": 2e-3, "epochs": 20, "average": 0.99},
+    "one-hop": {"model": _ONE_HOP, "train": _SMALL_NUMBERS},
+    "one-hop-transformer": {"model": {"initial_length": 0.1}, "train": _FAST_EMBEDDINGS},
+    "one-hop-stare": {
+        "model": {"architecture": "stare", "initial_length": 0.1, "dropout": 0.3, "input_dropout": 0.1},
+        "train": {**_FAST_EMBEDDINGS, **_ENDS_ONLY},
     },
+    "one-hop-demo": {"model": _ONE_HOP, "train": {**_SMALL_NUMBERS, "batch": 128, "epochs": 20, "average": 0.99}},
 }
 """Name -> the values of a `PredictorRecipe` that differ from the defaults."""
 
