@@ -69,7 +69,7 @@ class Known:
         Returns:
             Positions in ``nodes`` and statement rows, of the same length: one pair for each match.
         """
-        return _matches(self._side_index(side), self._codes(nodes, relation))
+        return matches(self._side_index(side), self._codes(nodes, relation))
 
     def count(self, side: Side, nodes: np.ndarray, relation: int | np.ndarray) -> int:
         """Counts the matches that `expand` would find."""
@@ -87,7 +87,7 @@ class Known:
         codes = self._codes(head, relation)
         place = np.searchsorted(starts, codes)
         exists = np.flatnonzero(starts[np.minimum(place, len(starts) - 1)] == codes) if len(starts) else np.empty(0, np.int64)
-        position, found = _matches((keys, rows), place[exists] * len(self.graph.entities) + tail[exists])
+        position, found = matches((keys, rows), place[exists] * len(self.graph.entities) + tail[exists])
         return exists[position], found
 
     def have_pair(self, rows: np.ndarray, relation: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -207,8 +207,12 @@ def _sorted(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return keys[order], rows[order]
 
 
-def _matches(index: tuple[np.ndarray, np.ndarray], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the position of each code and the row of each of its entries in the index."""
+def matches(index: tuple[np.ndarray, np.ndarray], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Finds all entries of codes in an index of sorted keys and their rows.
+
+    Returns:
+        Positions in ``codes`` and rows, of the same length: one pair for each entry.
+    """
     keys, rows = index
     first = np.searchsorted(keys, codes)
     counts = np.searchsorted(keys, codes, "right") - first

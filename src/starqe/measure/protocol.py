@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from starqe.errors import MismatchError, UnsupportedError
+from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.measure.ranks import Ragged
 from starqe.queries.exact import EASY_AND_ALL, easy_and_hard
+from starqe.queries.query_set import check_tables
 from starqe.queries.table import QueryTable, ragged_take
 
 
@@ -47,10 +48,7 @@ def strict(graph: Graph | None, table: QueryTable, rows: np.ndarray) -> Task:
         raise UnsupportedError(f"the protocol 'strict' is for queries of the splits valid and test, found '{split}'. Use 'paper'")
     if graph is None:
         raise UnsupportedError("the protocol 'strict' needs the graph that the queries are about, found none. Give it, or use 'paper'")
-    if (found := table.header.get("fingerprint", graph.fingerprint)) != graph.fingerprint:
-        raise MismatchError(
-            f"queries are judged by their own graph, found queries of graph {found[:12]} and graph {graph.fingerprint[:12]}"
-        )
+    check_tables(graph, [table])
     easy, hard = easy_and_hard(graph, table, rows, split)
     return _task(rows, Ragged(*hard), _union(Ragged(*easy), Ragged(*hard), len(graph.entities)))
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from starqe.kg import Known
+from starqe.kg.known import matches
 from starqe.queries.table import ragged_take
 from starqe.reason.gaps import HEAD, MISSING, POSITIONS, RELATION, TAIL, VALUE, Gaps
 
@@ -47,12 +48,8 @@ class Entailed:
     def _at(self, position: int, gaps: Gaps, exactly: bool) -> tuple[np.ndarray, np.ndarray]:
         """Gives the row and the answer of everything that fits into the gaps at one position, sorted, each once."""
         rows = np.flatnonzero(gaps.position == position)
-        keys, statements = self._index(position)
-        codes = self._codes(position, gaps, rows)
-        first = np.searchsorted(keys, codes)
-        counts = np.searchsorted(keys, codes, "right") - first
-        place = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        row, statement = np.repeat(rows, counts), statements[place]
+        place, statement = matches(self._index(position), self._codes(position, gaps, rows))
+        row = rows[place]
         fits = self._with_pairs(gaps, row, statement, exactly)
         row, statement = row[fits], statement[fits]
         if position == VALUE:
