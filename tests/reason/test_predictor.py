@@ -77,7 +77,8 @@ class TestEveryArchitecture:
     def test_gradients_reach_every_parameter(self, name):
         predictor = made(name)
         vectors = predictor(asked(predictor), torch.Generator().manual_seed(0))
-        (vectors.square().sum() + predictor.entity_matrix().square().sum()).backward()
+        candidates = [predictor.entity_matrix(), *([predictor.relation_matrix()] if "relation" in predictor.positions else [])]
+        sum((part.square().sum() for part in candidates), start=vectors.square().sum()).backward()
         lacking = [name for name, parameter in predictor.named_parameters() if parameter.grad is None or not parameter.grad.abs().sum()]
         assert lacking == []
 

@@ -25,10 +25,11 @@ class ComplEx(Predictor):
     factors. So what is multiplied with a relation or a value that is missing is a vector, too:
 
         l = conj(E[head]) E[tail]
-        vector = l + q                                   where the relation is missing
+        vector = l + q                                   where the relation is missing, compared with rows C of their own
         vector = conj(R[relation]) Wᵀ (l + R[r] + q)     where the value of a pair is missing, q over the other pairs
 
-    Its q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing.
+    Its q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing. C is not R, since a softmax over
+    all relations moves every row at every step, and would shake the product.
     """
 
     positions = POSITIONS
@@ -37,6 +38,7 @@ class ComplEx(Predictor):
         super().__init__(config, entities, relations)
         self.embedding = InputEmbedding(entities, config.width)
         self.relation_embedding = InputEmbedding(2 * relations, config.width)
+        self.relation_candidates = InputEmbedding(relations, config.width)
         self.pair_weight = weight(config.width, config.width)
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
@@ -44,6 +46,7 @@ class ComplEx(Predictor):
         """Draws every parameter; relations of unit size in each feature keep the scale of the entities."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
         self.relation_embedding.reset_parameters(generator, self.config.width**0.5)
+        self.relation_candidates.reset_parameters(generator)
         xavier(self.pair_weight, generator)
 
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
@@ -70,8 +73,8 @@ class ComplEx(Predictor):
         return self.embedding.weight[: self.entities]
 
     def relation_matrix(self) -> Tensor:
-        """Gives the embeddings of the relations, forward. (relations, D)."""
-        return self.relation_embedding.weight[: self.relations]
+        """Gives the candidates for a relation. (relations, D)."""
+        return self.relation_candidates.weight[: self.relations]
 
     def _ends(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Gives the vectors of statements that lack an end. (B, D)."""
