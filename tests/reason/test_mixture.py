@@ -1,3 +1,6 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +88,22 @@ def test_a_class_without_validation_queries_gets_the_weight_of_the_mixed_one_whe
     found = fit_weights(graph, Fixed(0.0, 0, 0, 9), Fixed(0.1, 0.0, 0.9, 0.2), {"mixed": _validation(graph, hanging)["1p"]})
     assert set(found.executor.values()) == {found.executor["mixed"]}
     assert found.executor["mixed"] > 0.5
+
+
+def test_two_threads_may_ask_at_once(table: QueryTable) -> None:
+    """Both have written what the encoder says before either goes on: with one buffer for both, one would read the other's."""
+    barrier = threading.Barrier(2)
+
+    class OneAnswer:
+        def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+            out.copy_(torch.nn.functional.one_hot(torch.from_numpy(rows), 4) * 9.0)
+            barrier.wait(timeout=10)
+            return out
+
+    mixture = Mixture(OneAnswer(), Fixed(0.5, 0.5, 0.5, 0.5), Weights(dict.fromkeys(CLASSES, 0.5)))
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda row: mixture.scores(table, np.array([row]), torch.empty(1, 4)).argmax().item(), (1, 2))
+        assert list(found) == [1, 2]
 
 
 def test_a_batch_that_grows_is_scored_like_its_rows(table: QueryTable) -> None:

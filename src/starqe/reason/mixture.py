@@ -4,6 +4,7 @@ Both become logarithms (of the softmax over all entities, and of the truth), and
 on validation queries, one for each class of shapes, so that shapes which nobody has seen are weighted too.
 """
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class Mixture:
 
     def __init__(self, encoder: Scorer, executor: Scorer, weights: Weights) -> None:
         self._encoder, self._executor, self.weights = encoder, executor, weights
-        self._second: Tensor | None = None
+        self._own = threading.local()  # a second buffer for each thread that asks
 
     def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
         """Gives the weighted sum of both logarithms for these rows of a table: (B, V)."""
@@ -70,9 +71,10 @@ class Mixture:
             return log_share(self._encoder.scores(table, rows, out))
         if weight == 1:
             return _log_truth(self._executor.scores(table, rows, out))
-        if self._second is None or len(self._second) < len(rows):
-            self._second = torch.empty_like(out)
-        encoded = log_share(self._encoder.scores(table, rows, self._second[: len(rows)]))
+        second: Tensor | None = getattr(self._own, "second", None)
+        if second is None or len(second) < len(rows):
+            second = self._own.second = torch.empty_like(out)
+        encoded = log_share(self._encoder.scores(table, rows, second[: len(rows)]))
         return _log_truth(self._executor.scores(table, rows, out)).mul_(weight).add_(encoded, alpha=1 - weight)
 
 
