@@ -41,7 +41,7 @@ def bench_serve(
     clients: Sequence[int] = (1, 16),
     by: Sequence[str] = ("encoder", "mixture"),
     soak_minutes: float = 0.0,
-    threads: int | None = None,
+    threads: int = 1,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Measures latency and throughput for each way to predict; a soak then asks twice what the service can answer.
@@ -52,7 +52,7 @@ def bench_serve(
         clients: How many clients ask at a time, a row each.
         by: What predicts, as `starqe serve --by` has it.
         soak_minutes: How long the service is asked for too much; 0 leaves it out.
-        threads: The threads of the server; all cores if left out.
+        threads: The threads of the server's arithmetic.
         seed: Decides the queries and their order.
 
     Raises:
@@ -101,11 +101,10 @@ def _sparql(table: QueryTable, row: int, graph: Graph) -> str | None:
 
 
 @contextlib.contextmanager
-def _server(run: Path, by: str, threads: int | None) -> Iterator[tuple[psutil.Process, str]]:
+def _server(run: Path, by: str, threads: int) -> Iterator[tuple[psutil.Process, str]]:
     """Starts the service on a free port of this machine, and stops it at the end."""
     command = [sys.executable, "-m", "starqe", "serve", str(run), "--port", "0", "--json", "--by", by]
-    if threads:
-        command += ["--threads", str(threads)]
+    command += ["--threads", str(threads)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

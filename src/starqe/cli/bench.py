@@ -123,7 +123,7 @@ def serve(
     clients: Annotated[str, typer.Option(help="How many clients ask at a time, with commas: a row each.")] = "1,16",
     by: Annotated[Literal["encoder", "mixture"] | None, typer.Option(help="What predicts; one after the other if left out.")] = None,
     soak: Annotated[float, typer.Option(help="Then ask twice what it can answer, for so many minutes.")] = 0.0,
-    threads: Annotated[int | None, typer.Option(help="The threads of the server; all cores if left out.")] = None,
+    threads: Annotated[int, typer.Option(help="The threads of the server's arithmetic.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides the queries.")] = 0,
     as_json: Json = False,
 ) -> None:

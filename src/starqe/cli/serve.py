@@ -22,7 +22,9 @@ def serve(
     by: Annotated[
         Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
     ] = "mixture",
-    threads: Annotated[int | None, typer.Option(help="All cores if left out.", min=1)] = None,
+    threads: Annotated[
+        int, typer.Option(help="Threads of the arithmetic. A question is small: more than one makes it slower, up to large graphs.", min=1)
+    ] = 1,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, a limit of the service; may be repeated.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Log every request on standard error; what was asked is left out.")] = False,
     as_json: Json = False,
@@ -38,8 +40,7 @@ def serve(
     from starqe.serve.server import serve as run_server
     from starqe.serve.settings import LOCAL_HOSTS
 
-    if threads:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("starqe.serve").setLevel(logging.INFO if log else logging.WARNING)
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, host, *(allow_host or ()))))
