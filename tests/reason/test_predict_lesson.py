@@ -58,14 +58,14 @@ def weights_hash(run: Path) -> str:
 @pytest.mark.parametrize("preset", PREDICTORS)
 def test_a_predictor_learns_the_facts_it_is_shown(preset: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph = tiny_graph()
-    trainer(*FITS, graph=graph, preset=preset).train()
+    trainer(*FITS, "train.value_share=0", "train.relation_share=0", graph=graph, preset=preset).train()
     scorer = PredictorRun.open(tmp_path / "run").scorer()
     asked = gaps(graph, ("a", "r", "?", {"q": "y"}), ("a", "r", "?", {"q": "x"}), ("?", "r", "c", {"q": "y"}), ("?", "s", "c", {}))
     answered = Entailed(graph.known(["train"])).answered(asked)
     shares = scorer.entity_scores(asked, torch.empty(4, len(graph.entities))).softmax(1)
     found = [shares[row, answered.answers[answered.answer_offsets[row] : answered.answer_offsets[row + 1]].tolist()] for row in range(4)]
-    assert all(float(part.sum()) > 0.75 for part in found), found
-    assert float(found[1].min()) > 0.25  # two answers share the belief
+    assert all(float(part.sum()) > 0.9 for part in found), found
+    assert float(found[1].min()) > 0.3  # two answers share the belief
 
 
 @pytest.mark.parametrize("preset", ["one-hop", "one-hop-transformer"])
@@ -119,7 +119,7 @@ def test_a_resumed_training_equals_the_uninterrupted_one(architecture: str, trai
 
 
 def test_validation_ranks_both_ends_of_validation_statements(trainer: MakeTrainer) -> None:
-    made = trainer("train.epochs=8", "train.learning_rate=0.01", "model.dropout=0.1", graph=small_graph())
+    made = trainer("train.epochs=8", "train.learning_rate=0.03", "model.dropout=0.1", graph=small_graph())
     made.train()
     found = [line["validation"] for line in made._run.metrics() if line.get("validation")]
     assert len(found) == 8
