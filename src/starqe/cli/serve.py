@@ -23,7 +23,7 @@ def serve(
         Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
     ] = "mixture",
     threads: Annotated[
-        int, typer.Option(help="Threads of the arithmetic. A question is small: more than one makes it slower, up to large graphs.", min=1)
+        int, typer.Option(help="Threads of the arithmetic. A question is small: on WD50K, two are slower than one.", min=1)
     ] = 1,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, a limit of the service; may be repeated.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Log every request on standard error; what was asked is left out.")] = False,
