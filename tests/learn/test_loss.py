@@ -56,6 +56,25 @@ def test_loss_and_gradients_equal_those_of_autograd(similarity, loss, smoothing,
     torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients, atol=1e-9, rtol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [2, 128])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("similarity", SIMILARITY)
+def test_a_weight_counts_a_query_several_times(similarity, loss, rows):
+    vectors, matrix, answers = example()
+    counts = torch.tensor([3, 1, 2, *[1] * (len(vectors) - 3)])
+    times = torch.repeat_interleave(torch.arange(len(vectors)), counts)
+    sizes = OFFSETS.diff()[times]
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    repeated = torch.cat([answers[OFFSETS[row] : OFFSETS[row + 1]] for row in times.tolist()])
+    expected = ScoreLoss(similarity, loss, 0.1)(vectors[times], matrix[:V], offsets, repeated) * len(times) / len(vectors)
+    expected.backward()
+    expected_gradients, vectors.grad, matrix.grad = (vectors.grad, matrix.grad.clone()), None, None
+    value = ScoreLoss(similarity, loss, 0.1, rows)(vectors, matrix[:V], OFFSETS, answers, counts.double())
+    value.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("similarity", SIMILARITY)
 def test_32_bits_suffice(similarity, loss):

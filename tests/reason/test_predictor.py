@@ -1,5 +1,7 @@
 """What holds for every architecture, found by its table; and what each computes, by numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -180,6 +182,8 @@ def test_the_penalty_sums_third_powers_of_all_that_takes_part():
     for row, cost in enumerate((134, 127, 153, 38)):
         assert predictor.penalty(asked.take([row]), torch.Generator()).item() == pytest.approx(cost)
     assert predictor.penalty(asked, torch.Generator()).item() == pytest.approx((134 + 127 + 153 + 38) / 4)
+    weighed = replace(asked, weight=np.array([2.0, 1.0, 1.0, 3.0]))
+    assert predictor.penalty(weighed, torch.Generator()).item() == pytest.approx((2 * 134 + 127 + 153 + 3 * 38) / 4)
 
 
 def test_a_layer_of_the_transformer_attends_within_a_statement_only():

@@ -101,6 +101,24 @@ class TestStatements:
         found = [question[:4] for question in all_of(questions) if not question[3]]
         assert len(found) == len(set(found)) == 8
 
+    def test_statements_that_ask_the_same_are_merged_into_questions_of_their_weight(self):
+        triples = [("h", "r", f"t{i}") for i in range(5)] + [("h", "r", "with"), ("g", "r", "t0")]
+        graph = graph_of(train=[Statement(*ends, (("q", "x"),) if ends[2] == "with" else ()) for ends in triples])
+        questions = Statements(graph, config(weigh="statements", merge=3, no_pairs=0, some_pairs=0), 0)
+        asked = [
+            (position, len(pairs), weight)
+            for batch in questions.batches(0)
+            for position, pairs, weight in zip(
+                batch.position, np.split(batch.pair_value, batch.pair_offsets[1:-1]), batch.weight, strict=True
+            )
+        ]
+        # Five tails of h make two questions of 2.5, g one; t0 has two heads, the others one; the statement with a pair stays apart.
+        tails = [(TAIL, 0, 2.5), (TAIL, 0, 2.5), (TAIL, 0, 1.0), (TAIL, 1, 1.0)]
+        heads = [(HEAD, 0, 2.0), *[(HEAD, 0, 1.0)] * 4, (HEAD, 1, 1.0)]
+        assert sorted(asked) == sorted(tails + heads)
+        assert questions.per_epoch == len(asked) == 10
+        assert sum(weight for _, _, weight in asked) == 2 * len(triples)
+
     def test_shares_of_the_statements_ask_for_values_and_relations(self):
         questions = Statements(GRAPH, config(value_share=0.5, relation_share=0.34), 0)
         batch = next(questions.batches(0))

@@ -122,14 +122,15 @@ class ScoreLoss:
         """How often the loss was computed: a gradient in the buffer belongs to the last time."""
         self._buffers: dict[str, Tensor] = {}
 
-    def __call__(self, vectors: Tensor, entities: Tensor, answer_offsets: Tensor, answers: Tensor) -> Tensor:
-        """Gives the mean loss of a query.
+    def __call__(self, vectors: Tensor, entities: Tensor, answer_offsets: Tensor, answers: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Gives the mean loss of a query, each times its weight.
 
         Args:
             vectors: The query vectors. (B, D)
             entities: A leaf, or a view of the leading rows of one. (V, D)
             answer_offsets: Where the answers of each query begin. (B+1,)
             answers: The answers, query by query.
+            weights: How much each query counts; 1 if left out. (B,)
 
         Raises:
             InputError: A query has no answer.
@@ -137,11 +138,13 @@ class ScoreLoss:
         counts = answer_offsets.diff()
         if int(counts.min()) == 0:
             raise InputError(f"a query to learn from has an answer, found none for query {int(counts.argmin())} of the batch")
-        loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers)  # type: ignore[no-untyped-call]
+        loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers, weights)  # type: ignore[no-untyped-call]
         return loss
 
     @torch.no_grad()
-    def compute(self, vectors: Tensor, entities: Tensor, offsets: Tensor, answers: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def compute(
+        self, vectors: Tensor, entities: Tensor, offsets: Tensor, answers: Tensor, weights: Tensor | None, learn: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean loss and, to learn, its gradients without autograd; the second one lives in a buffer that is reused.
 
         Returns:
@@ -160,15 +163,19 @@ class ScoreLoss:
             kept = self._buffer("kept", part, len(entities)).copy_(scores) if similarity.keeps_scores and learn else None
             targets = self._targets(first, len(part), offsets, answers, scores)
             losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
-            total += losses.sum()
+            weight = None if weights is None else weights[first : first + len(part)]
+            total += losses.sum() if weight is None else losses @ weight
             if learn:
                 scale = factor / queries
                 slope = similarity.slope(scores, kept, terms)
                 sums = slope.sum(1) if similarity.sums else None
-                pulled[first : first + len(part)] = similarity.pull_vectors(slope @ entities, sums, part).mul_(scale)
-                into[: len(entities)].addmm_(slope.T, similarity.operand(part), beta=int(first > 0), alpha=scale)
+                pull, operand = similarity.pull_vectors(slope @ entities, sums, part).mul_(scale), similarity.operand(part)
+                if weight is not None:  # the weight of a row of H is taken out of both products, which are smaller than H
+                    pull, operand = pull.mul_(weight[:, None]), operand * weight[:, None]
+                pulled[first : first + len(part)] = pull
+                into[: len(entities)].addmm_(slope.T, operand, beta=int(first > 0), alpha=scale)
                 if columns is not None:
-                    columns.add_(slope.sum(0), alpha=scale)
+                    columns.add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)
         if learn:
             similarity.pull_entities(into[: len(entities)], columns, entities, terms)
         return total / queries, pulled, into
@@ -202,16 +209,18 @@ class ScoreLoss:
 
 class _Fused(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, entities: Tensor, owner: ScoreLoss, offsets: Tensor, answers: Tensor) -> Tensor:
-        loss, ctx.pulled, ctx.gradient = owner.compute(vectors, entities, offsets, answers, any(ctx.needs_input_grad))
+    def forward(
+        ctx: Any, vectors: Tensor, entities: Tensor, owner: ScoreLoss, offsets: Tensor, answers: Tensor, weights: Tensor | None
+    ) -> Tensor:
+        loss, ctx.pulled, ctx.gradient = owner.compute(vectors, entities, offsets, answers, weights, any(ctx.needs_input_grad))
         ctx.entities, ctx.owner, ctx.call = entities, owner, owner.calls
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         assert ctx.call == ctx.owner.calls, "backward() runs before the next loss is computed"
         assert ctx.gradient is not None, "backward() runs once"
         if ctx.needs_input_grad[1]:
             adopt_gradient(ctx.entities, ctx.gradient, float(gradients[0]))
         ctx.gradient = None
-        return ctx.pulled * gradients[0], None, None, None, None
+        return ctx.pulled * gradients[0], None, None, None, None, None

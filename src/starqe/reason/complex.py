@@ -63,9 +63,14 @@ class ComplEx(Predictor):
         draws = torch.rand(len(gaps), generator=noise, device=noise.device).cpu().numpy()
         answer = gaps.answers[gaps.answer_offsets[:-1] + (draws * np.diff(gaps.answer_offsets)).astype(np.int64)]
         relation = np.where(gaps.position == RELATION, answer, gaps.relation) + backward * self.relations
-        entities = np.concatenate([gaps.head, gaps.tail, gaps.pair_value, answer[gaps.position != RELATION]])
-        relations = np.concatenate([relation, gaps.pair_relation])
-        total = _third_powers(self._entities(entities[entities != MISSING], None)) + _third_powers(self._relations(relations))
+        entities = np.concatenate([gaps.head, gaps.tail, np.where(gaps.position == RELATION, MISSING, answer), gaps.pair_value])
+        each, weight = np.arange(len(gaps)), np.ones(len(gaps)) if gaps.weight is None else gaps.weight
+        owner, there = np.concatenate([each, each, each, gaps.owner]), entities != MISSING
+        kinds = (
+            (self._entities(entities[there], None), weight[owner[there]]),
+            (self._relations(np.concatenate([relation, gaps.pair_relation])), weight[np.concatenate([each, gaps.owner])]),
+        )
+        total = sum((_third_powers(rows) @ torch.from_numpy(share).to(rows) for rows, share in kinds), start=torch.zeros(()))
         return total / len(gaps)
 
     def entity_matrix(self) -> Tensor:
@@ -113,9 +118,9 @@ class ComplEx(Predictor):
 
 
 def _third_powers(rows: Tensor) -> Tensor:
-    """Gives Σ |x|³ over complex numbers. (…, D) -> ()."""
+    """Gives Σ |x|³ over the complex numbers of each row. (n, D) -> (n,)."""
     re, im = rows.chunk(2, dim=-1)
-    return (re.square() + im.square()).pow(1.5).sum()
+    return (re.square() + im.square()).pow(1.5).sum(1)
 
 
 def conjugate(numbers: Tensor) -> Tensor:

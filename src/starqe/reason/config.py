@@ -51,6 +51,8 @@ class PredictorTrainConfig(LoopConfig):
     """The statements to learn from. With valid among them there is nothing to validate on, and the last weights are kept."""
     weigh: Literal["questions", "statements"] = "questions"
     """Whether a question without pairs is asked once an epoch, or as often as there are statements that answer it."""
+    merge: int = pydantic.Field(default=1, ge=1)
+    """With "statements": up to so many statements without pairs that ask the same are asked as one question, of their weight."""
     penalty: float = pydantic.Field(default=0.0, ge=0)
     """The weight of the third powers of all numbers that take part in a statement (N3; complex)."""
     no_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)

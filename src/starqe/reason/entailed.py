@@ -1,5 +1,7 @@
 """What may stand in a gap: everything that the known statements entail there, for many gaps at once."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from starqe.kg import Known
@@ -26,8 +28,8 @@ class Entailed:
 
     def answered(self, gaps: Gaps) -> Gaps:
         """Gives the same gaps with their answers."""
-        columns = gaps.head, gaps.relation, gaps.tail, gaps.pair_offsets, gaps.pair_relation, gaps.pair_value
-        return Gaps(*columns, *self.answers(gaps))
+        offsets, answers = self.answers(gaps)
+        return replace(gaps, answer_offsets=offsets, answers=answers)
 
     def answers(self, gaps: Gaps, exactly: bool = False) -> Answers:
         """Gives all answers of each gap.

@@ -38,6 +38,7 @@ class Gaps:
     pair_value: np.ndarray  # (P,)
     answer_offsets: np.ndarray  # (n + 1,)
     answers: np.ndarray  # ascending within a statement
+    weight: np.ndarray | None = None  # (n,): how much each counts in learning; all alike if it is left out
 
     def __post_init__(self) -> None:
         assert len(self.pair_offsets) == len(self.answer_offsets) == len(self) + 1, (len(self), len(self.pair_offsets))
@@ -75,6 +76,7 @@ class Gaps:
             self.pair_value[pairs],
             answer_offsets,
             self.answers[answers],
+            None if self.weight is None else self.weight[rows],
         )
 
     def check(self, entities: int, relations: int) -> None:
@@ -97,7 +99,7 @@ class Gaps:
 
 
 def stack_gaps(parts: Sequence[Gaps]) -> Gaps:
-    """Lays gaps end to end."""
+    """Lays gaps end to end; those without a weight count once."""
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("head", "relation", "tail", "pair_relation", "pair_value", "answers")
@@ -106,7 +108,9 @@ def stack_gaps(parts: Sequence[Gaps]) -> Gaps:
         name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(part, name)) for part in parts]))])
         for name in ("pair_offsets", "answer_offsets")
     }
-    return Gaps(**columns, **offsets)
+    weights = [np.ones(len(part)) if part.weight is None else part.weight for part in parts]
+    weight = None if all(part.weight is None for part in parts) else np.concatenate(weights)
+    return Gaps(**columns, **offsets, weight=weight)
 
 
 def gaps_of(table: QueryTable, rows: np.ndarray | Sequence[int]) -> Gaps:

@@ -63,7 +63,8 @@ class PredictLesson:
             mine = vectors.float() if part is batch else vectors.float().index_select(0, torch.from_numpy(own).to(device))
             matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
             offsets, answers = (torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answer_offsets, part.answers))
-            total = total + loss(mine, matrix, offsets, answers) * (len(own) / len(batch))
+            weight = None if part.weight is None else torch.from_numpy(part.weight).to(device, torch.float32)
+            total = total + loss(mine, matrix, offsets, answers, weight) * (len(own) / len(batch))
         if self._config.penalty:
             total = total + self._config.penalty * model.penalty(batch, noise)
         return total, len(batch)

@@ -1,6 +1,7 @@
 """What a predictor learns from: the questions that statements answer, in a fresh pass every epoch."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,12 +44,13 @@ def with_gap(graph: Graph, rows: np.ndarray, position: int, kept: np.ndarray | N
 class Statements:
     """The questions that the statements of some splits answer, as batches; the seed and the number of the epoch decide them.
 
-    The ends: with ``weigh = "statements"``, every statement asks for its tail and for its head. With ``"questions"``, every
-    distinct question without pairs is asked once, and every statement that has pairs asks for its tail and its head.
+    The ends: every statement that has pairs asks for its tail and for its head. Statements without pairs that ask the same are asked
+    together: with ``weigh = "statements"``, up to ``merge`` of them make one question, of their weight. With ``"questions"``, every
+    distinct question without pairs is asked once, those of statements with pairs among them.
     A share of the statements asks for the value of a pair, and a share for the relation.
 
     Every question has all its answers, with the same weight each. So a statement is not the one right answer of its question,
-    and what the others say is no mistake; and asking as often as there are statements would only repeat the same.
+    and what the others say is no mistake.
 
     Raises:
         InputError: The splits have no statement.
@@ -63,18 +65,15 @@ class Statements:
         self._all = known.rows
         self._counts = np.diff(graph.offsets)
         self._paired = self._all[self._counts[self._all] > 0]
-        self._plain = {
-            position: self._distinct(graph.head if position == TAIL else graph.tail) if config.weigh == "questions" else self._all[:0]
-            for position in (TAIL, HEAD)
-        }
-        self._ends = self._paired if config.weigh == "questions" else self._all
+        self._plain = {position: self._without_pairs(given) for position, given in ((TAIL, graph.head), (HEAD, graph.tail))}
         self._values = min(len(self._paired), round(config.value_share * len(self._all)))
         self._relations = round(config.relation_share * len(self._all))
 
     @property
     def per_epoch(self) -> int:
         """How many questions an epoch has."""
-        return sum(map(len, self._plain.values())) + 2 * len(self._ends) + self._values + self._relations
+        plain = sum(len(rows) for rows, _ in self._plain.values())
+        return plain + 2 * len(self._paired) + self._values + self._relations
 
     @property
     def steps_per_epoch(self) -> int:
@@ -93,9 +92,9 @@ class Statements:
     def _questions(self, random: np.random.Generator) -> Gaps:
         """Draws the questions of an epoch; their answers are found batch by batch."""
         graph, parts = self._graph, []
-        for position, plain in self._plain.items():
-            parts.append(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)))
-            parts.append(with_gap(graph, self._ends, position, self._draw(self._ends, random)))
+        for position, (plain, weight) in self._plain.items():
+            parts.append(replace(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)), weight=weight))
+            parts.append(with_gap(graph, self._paired, position, self._draw(self._paired, random)))
         rows = random.choice(self._paired, self._values, replace=False, shuffle=False)
         before = np.cumsum(self._counts[rows]) - self._counts[rows]
         parts.append(with_gap(graph, rows, VALUE, self._draw(rows, random), before + random.integers(0, self._counts[rows])))
@@ -110,7 +109,13 @@ class Statements:
         none, some = self._config.no_pairs, self._config.no_pairs + self._config.some_pairs
         return np.asarray((fate >= some) | ((fate >= none) & (random.random(counts.sum()) < 0.5)))
 
-    def _distinct(self, given: np.ndarray) -> np.ndarray:
-        """Gives one statement for each pair of an end and a relation."""
-        codes = given[self._all].astype(np.int64) * len(self._graph.relations) + self._graph.relation[self._all]
-        return self._all[np.unique(codes, return_index=True)[1]]
+    def _without_pairs(self, given: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Gives the questions without pairs that are asked in every epoch, each as a statement that it comes from, and their weights."""
+        by_statement = self._config.weigh == "statements"
+        rows = self._all[self._counts[self._all] == 0] if by_statement else self._all
+        codes = given[rows].astype(np.int64) * len(self._graph.relations) + self._graph.relation[rows]
+        _, first, count = np.unique(codes, return_index=True, return_counts=True)
+        if not by_statement:
+            return rows[first], None
+        times = -(-count // self._config.merge)
+        return np.repeat(rows[first], times), None if self._config.merge == 1 else np.repeat(count / times, times)
