@@ -187,6 +187,12 @@ def test_a_predicted_answer_is_explained_by_facts_and_predictions(answerer: Answ
         assert contribution.difference == pytest.approx(reason.probability - plain.probability, abs=1e-5)
 
 
+@pytest.mark.parametrize("place", [0, 150, -1], ids=["first", "beyond the first hundred", "last"])
+def test_an_explanation_tells_the_probability_wherever_its_answer_stands(askable_run: Path, answerer: Answerer, place: int) -> None:
+    one = answerer.ask(CAMBRIDGE, top=len(answerer.graph.entities)).predicted[place]
+    assert Answerer.open(askable_run).explain(CAMBRIDGE, one.entity).answer.probability == pytest.approx(one.probability)
+
+
 def test_an_unknown_entity_cannot_be_explained(answerer: Answerer) -> None:
     with pytest.raises(InputError, match="Nobody"):
         answerer.explain(CAMBRIDGE, "Nobody")

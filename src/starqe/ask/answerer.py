@@ -32,7 +32,7 @@ MOST_PREDICTED = 100
 THRESHOLD = 0.5
 """How probable a predicted answer has to be where nobody says how many are wanted."""
 _BATCH = 32
-_KEPT = 256  # how many rankings are remembered
+_KEPT, _KEPT_OF_EACH = 256, 1_000  # how many rankings are remembered, and how much of each
 
 Question = str | Query | SparqlRequest
 """SPARQL, a query that asks for its target, or a text that has been read already."""
@@ -231,7 +231,7 @@ class Answerer:
         for place, i in enumerate(numbers):
             there = np.isfinite(best.scores[place])
             ranked = list(zip(best.entities[place][there].tolist(), chances[place][there].tolist(), strict=True))
-            self._kept[queries[i]] = most, ranked
+            self._kept[queries[i]] = min(most, _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH]
             found[i] = ranked[: counts[i]]
         while len(self._kept) > _KEPT:
             self._kept.pop(next(iter(self._kept)))
@@ -285,11 +285,11 @@ class Answerer:
 
     def _explained_probability(self, query: Query, known: np.ndarray, id_: int) -> float:
         """Gives the probability of an entity that may stand far down the ranking."""
-        predicted, _ = self._predict([query], [known], [MOST_PREDICTED])
-        for candidate, chance in predicted[0]:
-            if candidate == id_:
-                return chance
-        return min((chance for _, chance in predicted[0]), default=0.0)
+        for most in (MOST_PREDICTED, len(self.graph.entities)):
+            predicted, _ = self._predict([query], [known], [most])
+            if (found := dict(predicted[0]).get(id_)) is not None:
+                return found
+        return 0.0
 
 
 def save_probability(folder: Path, fitted: Logistic) -> None:
