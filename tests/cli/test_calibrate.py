@@ -8,6 +8,7 @@ import pytest
 from starqe.ask import Answerer
 from starqe.kg import load_graph
 from starqe.queries import SHAPES, generate
+from starqe.reason.mixture import CLASSES
 
 Starqe = Callable[..., tuple[int, str, str]]
 
@@ -31,7 +32,7 @@ def test_calibrating_makes_a_run_answer_and_checks_it_on_test(starqe: Starqe, ru
     code, out, err = starqe("calibrate", run, "--limit", 8, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert set(found["weight_of_executor"]) == {"one-hop", "path", "intersection", "mixed"}
+    assert set(found["weight_of_executor"]) == set(CLASSES)
     assert found["test_candidates"] > 0
     assert 0 <= found["test_ece"] <= 1
     assert json.loads((run / "reliability.json").read_text())["count"] == found["test_candidates"]

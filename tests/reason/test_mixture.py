@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, QueryTable, Shape, Variable
 from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, WEIGHTS, Mixture, Weights, fit_weights, shape_class
@@ -35,16 +36,23 @@ def table(graph: Graph) -> QueryTable:
     ("edges", "expected"),
     [
         *((SHAPES[name].text, kind) for name, kind in (("1p", "one-hop"), ("2p", "path"), ("3p", "path"), ("2i", "intersection"))),
-        *((SHAPES[name].text, kind) for name, kind in (("3i", "intersection"), ("2i-1p", "mixed"), ("1p-2i", "mixed"))),
+        *((SHAPES[name].text, kind) for name, kind in (("3i", "larger intersection"), ("2i-1p", "mixed"), ("1p-2i", "mixed"))),
         ("?>A", "one-hop"),
         ("A>x ?>x", "path"),
         ("?>A B>?", "intersection"),
+        ("?>A B>? C>? ?>D", "larger intersection"),
         ("A>x x>y y>? x>?", "mixed"),
         ("A>? ?>x", "mixed"),
     ],
 )
 def test_every_shape_has_a_class_whatever_the_directions(edges: str, expected: str) -> None:
     assert shape_class(Shape.parse("s", edges)) == expected
+
+
+def test_weights_of_other_classes_are_refused() -> None:
+    assert Weights.read(dict.fromkeys(CLASSES, 0.5), "run").of(SHAPES["3i"]) == 0.5
+    with pytest.raises(StorageError, match=r"^run was calibrated for shapes of the classes path, odd; they are one-hop, .*\. Calibrate it again$"):
+        Weights.read({"path": 0.5, "odd": 0.5}, "run")
 
 
 def test_the_mixture_adds_the_logarithms_by_their_weights(table: QueryTable) -> None:

@@ -7,11 +7,13 @@ on validation queries, one for each class of shapes, so that shapes which nobody
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from starqe.errors import StorageError
 from starqe.kg import Graph
 from starqe.measure.evaluate import Scorer
 from starqe.measure.protocol import strict
@@ -20,7 +22,7 @@ from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET
 from starqe.reason.one_hop import log_share
 
-CLASSES = ("one-hop", "path", "intersection", "mixed")
+CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed")
 """The classes of shapes; see `shape_class`."""
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
 """The weights of the executor that are tried; the encoder has the rest."""
@@ -31,13 +33,13 @@ _BATCH = 64
 def shape_class(shape: Shape) -> str:
     """Says which class a shape belongs to.
 
-    One edge is a one-hop; edges that all join an anchor with the target are an intersection; edges one after the other are a
-    path; all else (and every cycle) is mixed. The directions of the edges do not matter.
+    One edge is a one-hop; two edges that join an anchor with the target are an intersection, three or more a larger one; edges one
+    after the other are a path; all else (and every cycle) is mixed. The directions of the edges do not matter.
     """
     if len(shape.edges) == 1:
         return "one-hop"
     if not shape.of_kind("variable"):
-        return "intersection"
+        return "intersection" if len(shape.edges) == 2 else "larger intersection"
     ends = [node for edge in shape.edges for node in edge]
     return "path" if len(shape.nodes) == len(shape.edges) + 1 and max(map(ends.count, ends)) <= 2 and ends.count(TARGET) == 1 else "mixed"
 
@@ -47,6 +49,19 @@ class Weights:
     """The executor's weight for each class of shapes, from 0 (the encoder alone) to 1 (the executor alone)."""
 
     executor: Mapping[str, float]
+
+    @classmethod
+    def read(cls, values: Mapping[str, float], where: str) -> Self:
+        """Reads weights that were kept.
+
+        Raises:
+            StorageError: They are of other classes.
+        """
+        if set(values) != set(CLASSES):
+            raise StorageError(
+                f"{where} was calibrated for shapes of the classes {', '.join(values)}; they are {', '.join(CLASSES)} now. Calibrate it again"
+            )
+        return cls(values)
 
     def of(self, shape: Shape) -> float:
         """Gives the executor's weight for a shape."""

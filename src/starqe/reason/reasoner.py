@@ -64,7 +64,8 @@ class Reasoner:
         folder = run.folder / PREDICTOR
         one_hop = PredictorRun.open(folder, run.graph).scorer() if content["predictor"] else EncoderOneHop(encoder)
         calibration = Logistic.read(content["one_hop"])
-        return cls(run.graph, encoder, one_hop, calibration, Weights(content["executor"]), ReasonSettings.parse(content["settings"]))
+        weights = Weights.read(content["executor"], str(run.folder))
+        return cls(run.graph, encoder, one_hop, calibration, weights, ReasonSettings.parse(content["settings"]))
 
 
 RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
