@@ -52,6 +52,31 @@ def test_the_separator_is_told_by_the_text_and_not_by_the_name(tmp_path, separat
     assert list(graph.statements("train")) == [TWO]
 
 
+@pytest.mark.parametrize("header", ["head,relation,tail", "Subject,Predicate,Object,qualifier,value", '"source"\tproperty\ttarget'])
+def test_a_header_is_refused_or_left_out(tmp_path, header):
+    text = f"{header}\n" + "\t".join(ONE.fields()) if "\t" in header else f"{header}\na,r,b\n"
+    with pytest.raises(InputError, match=r"file.txt:1: a statement file has no header, found .*\. Delete that line"):
+        read(tmp_path, text)
+    graph, report = read(tmp_path, text, on_error="skip")
+    assert list(graph.statements("train")) == [ONE]
+    assert report.skipped == 1
+
+
+def test_a_header_word_elsewhere_is_an_identifier_like_any_other(tmp_path):
+    statements = [Statement("head", "relation", "b"), Statement("a", "r", "b"), Statement("head", "relation", "tail")]
+    graph, _ = read(tmp_path, "".join(",".join(one.fields()) + "\n" for one in statements))
+    assert set(graph.statements("train")) == set(statements)
+
+
+def test_a_separator_inside_quotation_marks_is_refused_and_a_mark_inside_a_name_is_not(tmp_path):
+    with pytest.raises(InputError, match=r"file.txt:2: there is no quoting, found '\"Rome'\. Write tabs between the fields"):
+        read(tmp_path, 'a,r,b\n"Rome, Italy",r,"b, c"\n')
+    kept = [Statement('"Heroes"', "r", 'a 5" disc'), Statement('"half', "r", "b")]
+    graph, _ = read(tmp_path, "".join("\t".join(one.fields()) + "\n" for one in kept))
+    assert set(graph.statements("train")) == set(kept)
+    assert list(graph.statements("train")) == list(import_graph(write_statement_files(graph, tmp_path / "out")[0])[0].statements("train"))
+
+
 def test_with_tabs_a_comma_is_a_part_of_an_identifier(tmp_path):
     graph, _ = read(tmp_path, "Rome, Italy\tr\tb\n")
     assert list(graph.statements("train")) == [Statement("Rome, Italy", "r", "b")]

@@ -1,7 +1,7 @@
 """Statement files: a statement a line, ``s,r,o[,qr,qv]*``, with commas or tabs.
 
-There is no quoting: an identifier simply does not contain the separator. Blank lines are passed over, space around
-a field does not count. Labels stand in a file of their own: identifier, tab, label, and maybe tab, language.
+There is no quoting: an identifier simply does not contain the separator. There is no header line. Blank lines are passed
+over, space around a field does not count. Labels stand in a file of their own: identifier, tab, label, and maybe tab, language.
 """
 
 import contextlib
@@ -25,6 +25,8 @@ MAX_LINE = 2**20
 SHOWN = 80
 """How much of a field an error repeats."""
 LABELS = "labels.tsv"
+HEADER = ({"head", "subject", "source", "from"}, {"relation", "predicate", "property", "edge"}, {"tail", "object", "target", "to"})
+"""What the columns of a statement are called in files that begin with their names."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -41,6 +43,9 @@ def read_statement_file(path: Path, draft: Draft, report: Report, split: str, ad
             block = block.removeprefix(_BOM) if first_line == 1 else block
             _decode(block, path, first_line)
             lines, separator = _lines(block), separator or _separator(block)
+            if first_line == 1 and _is_header(lines[0].as_py(), separator or ","):
+                report.problem(f"{path}:1: a statement file has no header, found {lines[0].as_py().strip()[:SHOWN]!r}. Delete that line")
+                lines, first_line = lines[1:], 2
             _add_lines(lines, separator or ",", path, first_line, draft, report, split)
             first_line += len(lines)
             advance(len(lines))
@@ -73,12 +78,25 @@ def _separator(block: bytes) -> str | None:
     return None if not first else "\t" if b"\t" in first else ","
 
 
+def _is_header(line: str, separator: str) -> bool:
+    fields = [field.strip().strip('"').lower() for field in line.split(separator)]
+    return len(fields) >= 3 and all(field in names for field, names in zip(fields, HEADER, strict=False))
+
+
+def _is_half_quoted(fields: pa.StringArray) -> pa.BooleanArray:
+    """Says which fields begin with a quotation mark that is closed in another field: the separator was meant to be quoted."""
+    closed = pc.and_(pc.ends_with(fields, '"'), pc.greater(pc.utf8_length(fields), 1))
+    return pc.and_(pc.starts_with(fields, '"'), pc.invert(closed))
+
+
 def _add_lines(lines: pa.StringArray, separator: str, path: Path, first_line: int, draft: Draft, report: Report, split: str) -> None:
     cells = pc.split_pattern(lines, separator)
     counts = pc.list_value_length(cells).to_numpy()
     fields = pc.utf8_trim_whitespace(cells.flatten()).dictionary_encode()
     good = (counts >= 3) & (counts % 2 == 1)
     unfit = pc.or_(pc.equal(fields.dictionary, ""), pc.match_substring_regex(fields.dictionary, CONTROL)).to_numpy(zero_copy_only=False)
+    if separator == ",":
+        unfit |= _is_half_quoted(fields.dictionary).to_numpy(zero_copy_only=False)
     if unfit.any():
         good &= ~np.logical_or.reduceat(unfit[fields.indices.to_numpy()], np.cumsum(counts) - counts)
     if not good.all():
@@ -91,6 +109,9 @@ def _add_lines(lines: pa.StringArray, separator: str, path: Path, first_line: in
 
 
 def _what_is_wrong(fields: list[str], separator: str) -> str:
+    if separator == "," and any(half := _is_half_quoted(pa.array([field.strip() for field in fields], pa.string())).to_pylist()):
+        found = fields[half.index(True)].strip()[:SHOWN]
+        return f"there is no quoting, found {found!r}. Write tabs between the fields, and no quotation marks"
     if len(fields) < 3:
         other = "tab" if separator == "," else "comma"
         return f"a statement has 3 fields and then pairs, found {len(fields)}. Is the separator a {other}, or the file of another format?"
@@ -122,13 +143,14 @@ def read_labels(path: Path, draft: Draft, report: Report) -> None:
 
 
 def write_statement_files(graph: Graph, destination: Path, overwrite: bool = False) -> list[Path]:
-    """Writes a folder with a file a split (and the labels), with commas, or tabs where an identifier has a comma.
+    """Writes a folder with a file a split (and the labels), with commas, or tabs where an identifier has a comma or looks quoted.
 
     Raises:
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
-    with_comma = any("," in identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
-    separator, extension = ("\t", ".tsv") if with_comma else (",", ".txt")
+    identifiers = (identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
+    with_tabs = any("," in identifier or identifier.startswith('"') for identifier in identifiers)
+    separator, extension = ("\t", ".tsv") if with_tabs else (",", ".txt")
     with new_folder(destination, overwrite, lambda: _check_statement_folder(destination)) as place:
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
