@@ -25,6 +25,7 @@ def trig(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pair = f" {{| r:since :y{1990 + n % 5} |}}" if n % 9 == 0 else ""
             lines += [f":p{n} r:worksFor _:company{n % 7}{pair} .", f":p{n} r:knows :p{(7 * n + 3) % 60} ."]
         lines.append("}")
+    lines.append(':p0 r:motto "Work less" .')
     lines += [f"_:company{n} r:in :city{n % 3} ." for n in range(7)]
     path = tmp_path_factory.mktemp("foreign") / "town.trig"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -44,6 +45,7 @@ def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_p
     out = tmp_path / "run"
     code, printed, err = starqe("fit", trig, "--out", out, "--minutes", 0.1, "--threads", 1)
     assert (code, err) == (0, "")
+    assert "  literal values left out: without type 1\n" in printed
     assert f"{out}: 127 statements about 75 entities, 6 held out to check on" in printed
     assert "encoder: validation MRR" in printed
     assert "one-hop predictor: validation MRR" in printed

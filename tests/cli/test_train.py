@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from starqe.cli.main import app
 from starqe.config import to_toml
-from starqe.errors import ConfigError
+from starqe.errors import ConfigError, QueryError
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn import Recipe, preset
 
@@ -58,6 +58,13 @@ def test_a_recipe_is_needed(place: Path) -> None:
     assert result.exit_code == 2
     assert "give a recipe" in result.stderr
     assert not (place / "none").exists()
+
+
+def test_queries_that_do_not_suit_leave_no_folder_behind(place: Path) -> None:
+    call("queries", "generate", place / "graph", place / "none", "--shapes", "1p,2i", "--limit", "20", "--qualifiers", "8")
+    with pytest.raises(QueryError, match=r"no training queries of the shape '1p' \(there are some of none\)\. Generate them"):
+        call("train", "--preset", "demo", "--set", 'train.shapes=["1p"]', place / "graph", place / "none", "--out", place / "unmade")
+    assert not (place / "unmade").exists()
 
 
 def test_an_unknown_preset_lists_the_known_ones(place: Path) -> None:

@@ -181,7 +181,7 @@ def test_queries_of_another_graph_are_refused(trainer: MakeTrainer, queries, tmp
 def test_a_shape_that_the_tables_lack_is_named(graph, queries, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", Recipe(), graph)
     some = {name: table for name, table in queries.items() if name != "3i"}
-    with pytest.raises(QueryError, match="lack the shape '3i'"):
+    with pytest.raises(QueryError, match=r"no training queries of the shape '3i' \(there are some of 1p, "):
         QueryLesson(run, some)
 
 

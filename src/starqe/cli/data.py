@@ -4,11 +4,15 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from starqe.cli.show import Json, Overwrite, as_text, print_json, print_pairs, print_table, progress
+
+if TYPE_CHECKING:
+    from starqe.kg import Graph
+    from starqe.kg.report import Report
 
 app = typer.Typer(help="Graphs: import, export, statistics; published data sets by name.", no_args_is_help=True)
 
@@ -52,6 +56,13 @@ def import_(
         print_json({**graph_stats(made), "report": report.as_dict()})
         return
     print(f"{graph}: {len(made):,} statements, {len(made.entities):,} entities, {len(made.relations):,} relations")
+    print_findings(made, report)
+
+
+def print_findings(graph: "Graph", report: "Report") -> None:
+    """Prints what reading a graph left out, and what its splits have in common."""
+    from starqe.kg import graph_stats
+
     left_out = {name: count for name, count in report.as_dict().items() if count and name != "problems"}
     for name, count in left_out.items():
         what = {
@@ -64,7 +75,7 @@ def import_(
         print(f"  {what[name]}: {text}")
     for problem in report.problems:
         print(f"    {problem}")
-    findings = {name: count for name, count in graph_stats(made)["split_findings"].items() if count and name != "distinct_statements"}
+    findings = {name: count for name, count in graph_stats(graph)["split_findings"].items() if count and name != "distinct_statements"}
     if findings:
         print_pairs(findings, "  the splits are kept as given, and are not transductive:")
 

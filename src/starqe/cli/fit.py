@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from starqe.cli.data import print_findings
 from starqe.cli.prompt import example
 from starqe.cli.show import Json, print_json, progress
 
@@ -35,7 +36,13 @@ def fit(
     if threads:
         torch.set_num_threads(threads)
     place = named_source(source, data_home(os.environ, sys.platform))
-    graph = load_graph(place) if (place / "graph.json").exists() else import_graph(place)[0]
+    graph = load_graph(place) if (place / "graph.json").exists() else None
+    read: dict[str, Any] = {}
+    if graph is None:
+        graph, report = import_graph(place)
+        read = {"report": report.as_dict()}
+        if not as_json:
+            print_findings(graph, report)
     shown: dict[str, int] = {}
     said = time.monotonic()
     best: dict[str, float] = {}
@@ -57,7 +64,7 @@ def fit(
     result = {"run": str(out), "statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
     result |= {"held_out_for_validation": held_out, "validation_mrr": best}
     if as_json:
-        print_json(result)
+        print_json({**result, **read})
         return
     print(f"{out}: {len(graph):,} statements about {len(graph.entities):,} entities, {held_out:,} held out to check on")
     for name, reached in best.items():

@@ -1,5 +1,6 @@
 """``starqe train``: from a graph and queries to a model."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from starqe.cli.show import Json, print_json
+from starqe.errors import StarqeError
 
 if TYPE_CHECKING:
     from starqe.learn import Lesson, TrainConfig, Trainer
@@ -47,7 +49,12 @@ def train(
     recipe = _recipe(config, preset, settings)
     _check_queries(recipe.kind if recipe else kind_of(out), queries)
     run = _run(graph, out, recipe, resume)
-    lesson = _lesson(run, queries)
+    try:
+        lesson = _lesson(run, queries)
+    except StarqeError:
+        if not resume:  # the folder was made just now, and would stand in the way of the command that is right
+            shutil.rmtree(run.folder)
+        raise
     with _Reporter(out, tensorboard, quiet=as_json) as reporter:
         trainer = Trainer(run, lesson, minutes, reporter.note)
         if resume and not trainer.resume() and not as_json:

@@ -122,8 +122,10 @@ class QueryLesson:
 
 
 def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
-    if name not in queries or not len(queries[name]):
+    there = [shape for shape, table in queries.items() if len(table)]
+    if name not in there:
         raise QueryError(
-            f"the training queries lack the shape '{name}' (there are {', '.join(queries)}). Generate it, or leave it out of train.shapes"
+            f"there are no training queries of the shape '{name}' (there are some of {', '.join(there) or 'none'}). Generate them "
+            "(--qualifiers 0 for a graph without qualifiers), or leave it out of train.shapes"
         )
     return queries[name]
