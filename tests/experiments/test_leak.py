@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from starqe.ask import Answerer, calibrate
+from starqe.ask.probability import fit_probability
 from starqe.experiments import FrequencyScorer
 from starqe.kg import SPLITS, Graph, embedded_graph
 from starqe.kg.draft import canonical
@@ -23,7 +25,7 @@ from starqe.reason import PredictLesson, PredictorRun, ReasonSettings, recipe_of
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN, fit_weights
 from starqe.reason.one_hop import EncoderOneHop, fit_one_hop
-from starqe.reason.reasoner import RANKED_BY, Reasoner, fit_reasoner
+from starqe.reason.reasoner import RANKED_BY, Reasoner
 from starqe.seed import generator
 
 SIZE = ["model.width=16", "model.heads=2"]
@@ -156,20 +158,21 @@ def of_graph(tables: Tables, graph: Graph) -> Tables:
     return {shape: replace(table, header={**table.header, "fingerprint": graph.fingerprint}) for shape, table in tables.items()}
 
 
-def fitted(graph: Graph, validation: Tables, folder: Path) -> Reasoner:
+def fitted(graph: Graph, validation: Tables, folder: Path) -> Answerer:
     run = Run.create(folder, preset("demo").with_settings(SIZE), graph)
     run.save_weights(Encoder(run.recipe.model, run.space, run.recipe.seed).state_dict())
-    return fit_reasoner(run, None, of_graph(validation, graph), ReasonSettings(beam=4))
+    return calibrate(run, None, of_graph(validation, graph), ReasonSettings(beam=4))
 
 
 def test_facts_of_test_change_no_fitted_number_and_no_score(
     reordered: tuple[Graph, Graph], validation: Tables, asked: Tables, tmp_path: Path
 ) -> None:
     own, other = (fitted(graph, validation, tmp_path / str(number)) for number, graph in enumerate(reordered))
-    assert own.calibration == other.calibration
+    assert own.reasoner.calibration == other.reasoner.calibration
     assert own.weights == other.weights
+    assert own.probability == other.probability
     for by, make in RANKED_BY.items():
-        one, two = (scores(make(reasoner), asked, len(reasoner.graph.entities)) for reasoner in (own, other))
+        one, two = (scores(make(of.reasoner), asked, len(of.graph.entities)) for of in (own, other))
         assert all(torch.equal(one[shape], two[shape]) for shape in SHAPES), by
 
 
@@ -182,5 +185,12 @@ def test_weights_of_a_mixture_that_look_at_test_are_caught(reordered: tuple[Grap
     own, other = (
         fit_weights(leaky, first_encoder(leaky), RANKED_BY["executor"](reasoner(leaky)), of_graph(validation, leaky))
         for leaky in map(leaking_test, reordered)
+    )
+    assert own != other
+
+
+def test_probabilities_that_look_at_test_are_caught(reordered: tuple[Graph, Graph], validation: Tables) -> None:
+    own, other = (
+        fit_probability(leaky, RANKED_BY["mixture"](reasoner(leaky)), of_graph(validation, leaky)) for leaky in map(leaking_test, reordered)
     )
     assert own != other

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
 from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, recipe_of, reproduce
 from starqe.experiments.findings import FINDINGS, verdicts
-from starqe.experiments.training import plan, shares
+from starqe.experiments.reproduce import LOCK
+from starqe.experiments.training import plan, shares, unequal
 from starqe.kg import Statement, graph_of, save_graph
 from starqe.learn import Run, preset
 from starqe.measure.paper import PAPER, published
@@ -119,10 +121,46 @@ def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divide
     record = place.run_folder("starqe", 0) / "trained.json"
     record.parent.mkdir(parents=True)
     record.write_text("{}")
+    plan(open_work(fresh, settings=Settings(budget=0)), "results")  # a look in between changes nothing
     assert plan(place, "results") == {("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
     more = open_work(fresh, settings=Settings(budget=12))
     assert plan(more, "results") == {("triple-only", 0): 4, ("reification", 0): 6, ("zero-layers", 0): 2}
     assert plan(open_work(fresh), "faithfulness") == {("mpqe-like", 0): None}
+
+
+def test_rows_that_were_trained_for_unequal_times_are_said_to_be(fresh: Path) -> None:
+    place = open_work(fresh)
+
+    def note(**granted: float | None) -> list[str]:
+        for regime, minutes in granted.items():
+            folder = place.run_folder(regime.replace("_", "-"), 0)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "trained.json").write_text(json.dumps({"granted": minutes}))
+        return unequal(place, "faithfulness")
+
+    assert note(starqe=2.0) == []
+    assert note(mpqe_like=1.0) == []  # its weight is half
+    assert "(starqe-0 2 minutes, mpqe-like-0 5 minutes), and differ by that too" in note(mpqe_like=5.0)[0]
+    assert "(starqe-0 2 minutes, mpqe-like-0 to its end), and differ by that too" in note(mpqe_like=None)[0]
+    assert note(starqe=None) == []
+
+
+def test_two_commands_do_not_work_in_one_folder(fresh: Path) -> None:
+    with FileLock(fresh / LOCK), pytest.raises(StorageError, match="another command works in"):
+        reproduce("statistics", fresh)
+    assert reproduce("statistics", fresh)[1]
+
+
+def test_a_query_set_that_has_grown_is_another_one(tmp_path: Path) -> None:
+    graph = graph_of(train=[Statement("a", "r", "b", (("q", "c"),)), Statement("b", "r", "c", (("q", "c"),))])
+    save_graph(graph, tmp_path / "graph")
+    places = tmp_path / "work", tmp_path / "graph", tmp_path / "queries"
+    generate(graph, tmp_path / "queries", [SHAPES["1p"]])
+    open_work(*places)
+    open_work(*places)
+    generate(graph, tmp_path / "queries", [SHAPES["1p"], SHAPES["2p"]])
+    with pytest.raises(StorageError, match=r"made with other settings \(tables\)"):
+        open_work(*places)
 
 
 def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp_path: Path) -> None:
@@ -153,7 +191,7 @@ def test_a_row_without_training_queries_is_left_out_and_the_reason_noted(tmp_pat
     settings = Settings(budget=0.02, limit=5)
     report, _ = reproduce("faithfulness", tmp_path / "work", tmp_path / "graph", tmp_path / "queries", settings)
     assert {row["row"] for row in report.rows if row["ours"] is None} == {"StarQE-like"}
-    assert any("the training queries lack the shape '2p'" in note for note in report.notes)
+    assert any("there are no training queries of the shape '2p'" in note for note in report.notes)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from starqe.experiments.study_report import draw, summary, write_summary
 from starqe.learn import Recipe
 
 SPACE = {"model.width": (16, 32), "train.learning_rate": Range(low=1e-4, high=1e-2, log=True)}
-TERMS = Terms("0123456789abcdef", {"train.1p": 10, "valid.1p": 5}, Recipe(seed=3), SPACE)
+TERMS = Terms("0123456789abcdef", {"train.1p": 10, "valid.1p": 5}, {"seed": 0}, Recipe(seed=3), SPACE)
 KILLED = """
 import os, signal
 from pathlib import Path
@@ -93,6 +93,7 @@ def test_two_openings_of_a_study_try_different_things_and_the_seed_decides_them(
         ({"base": Recipe(seed=3).with_settings(["train.epochs=5"])}, "'base.train.epochs' is 12 in .* and 5 here"),
         ({"base": Recipe(seed=4)}, "'base.seed' is 3 in .* and 4 here"),
         ({"queries": {"train.1p": 11, "valid.1p": 5}}, "'queries.train.1p' is 10 in .* and 11 here"),
+        ({"made": {"seed": 1}}, "'made.seed' is 0 in .* and 1 here"),
         ({"objective": "MRR"}, "'objective' is Hits@10 in .* and MRR here"),
         ({"minutes": 2.5}, "'minutes' is not there in .* and 2.5 here"),
     ],

@@ -39,7 +39,7 @@ class Place:
 
     def study(self, *settings: str, space: Space = SPACE, objective: Objective = "Hits@10") -> Study:
         base = Recipe().with_settings([*TINY, *settings])
-        return Study(self.folder / "study", Terms(self.graph.fingerprint, {}, base, space, objective))
+        return Study(self.folder / "study", Terms(self.graph.fingerprint, {}, {}, base, space, objective))
 
     def tune(self, study: Study, trials: int, **more: Any) -> Study:
         tune(study, self.graph, self.train, self.valid, trials, **more)

@@ -28,7 +28,7 @@ def tune(
     base: Annotated[
         str | None, typer.Option(help="Everything outside the space: a preset or CONFIG.toml; starqe-fast if left out.")
     ] = None,
-    space: Annotated[Path | None, typer.Option(help="A TOML file with the space; the paper's if left out.")] = None,
+    space: Annotated[Path | None, typer.Option(help="A TOML file with the space; the authors' if left out.")] = None,
     settings: Annotated[list[str], typer.Option("--set", help="key=value in the base; it leaves the space. May be repeated.")] = [],  # noqa: B006
     objective: Annotated[Literal["Hits@10", "MRR"], typer.Option(help="What is maximised, on validation.")] = "Hits@10",
     seed: Annotated[int | None, typer.Option(help="Decides what is tried, and the seed of every training.")] = None,
@@ -45,6 +45,7 @@ def tune(
     from starqe.experiments.study import Study, Terms
     from starqe.experiments.tune import tune as search
     from starqe.kg import load_graph
+    from starqe.queries.query_set import read_query_set
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if threads:
@@ -55,7 +56,7 @@ def tune(
     tables, validation = load_tables(queries, recipe.train)
     used = {"train": tables, "valid": validation}
     sizes = {f"{split}.{shape}": len(table) for split, by_shape in used.items() for shape, table in by_shape.items()}
-    study = Study(out, Terms(loaded.fingerprint, sizes, recipe, searched, objective, minutes))
+    study = Study(out, Terms(loaded.fingerprint, sizes, read_query_set(queries)["settings"], recipe, searched, objective, minutes))
     try:
         with _Reporter(objective, study, trials, quiet=as_json) as reporter:
             search(study, loaded, tables, validation, trials, total_minutes, reporter.note)

@@ -8,7 +8,7 @@ from starqe.experiments.oracle import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.regimes import ROWS, recipe_of
 from starqe.experiments.report import Report, provenance
-from starqe.experiments.training import Job, finished, train_missing
+from starqe.experiments.training import Job, finished, train_missing, unequal
 from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
@@ -83,7 +83,12 @@ def model_report(work: WorkFolder, table: str) -> Report:
         grids([row for row in shown if row["metric"] in SHOWN and (row["average"], row["protocol"]) == ("macro", "paper")], stacked=True),
         bars(shown),
         verdicts(table, rows),
-        [*spec.notes, *_trained_on(work, trained), *(f"{job[0]}-{job[1]}: {NOT_RUN}, {reason}" for job, reason in reasons.items())],
+        [
+            *unequal(work, table),
+            *spec.notes,
+            *_trained_on(work, trained),
+            *(f"{job[0]}-{job[1]}: {NOT_RUN}, {reason}" for job, reason in reasons.items()),
+        ],
         provenance(work, trained, _sample(work, spec, rows)),
     )
 

@@ -7,22 +7,25 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from starqe.errors import MismatchError, StarqeError, TrainingError
-from starqe.experiments.training import RECORD, train_missing, train_to_the_end
-from starqe.experiments.work_folder import WorkFolder
+from starqe.ask.prepare import VALIDATION
+from starqe.errors import InputError, MismatchError, TrainingError
+from starqe.experiments.training import OF_ITS_OWN, RECORD, train_missing, train_to_the_end
+from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.folders import read_header
 from starqe.learn import Run
 from starqe.learn.run import FORMAT as RUN_FORMAT
 from starqe.learn.run import HEADER as RUN_HEADER
+from starqe.learn.run import WEIGHTS
 from starqe.queries import load_queries
 from starqe.reason.config import PredictorRecipe
 from starqe.reason.lesson import PredictLesson
+from starqe.reason.mixture import CLASSES
 from starqe.reason.presets import PREDICTORS
 from starqe.reason.reasoner import HEADER, PREDICTOR, Reasoner, fit_reasoner
 from starqe.reason.run import PredictorRun
 
-VALIDATION = 150
-"""So many validation queries of each shape what validation decides is fitted on."""
+FITTED = "fitted.json"
+"""What stands beside an encoder that was calibrated here: what it was calibrated from."""
 TINY = ("model.width=32", "model.feed_forward=32", "train.epochs=2", "train.validation_questions=50", "train.checkpoint_seconds=1")
 """What makes a predictor so small that it is trained in seconds."""
 
@@ -53,7 +56,7 @@ def reasoners(work: WorkFolder) -> tuple[list[Model], dict[int, str]]:
     for seed in (seed for seed in work.seeds if seed not in reasons):
         try:
             models.append(_model(_calibrated(half, seed)))
-        except StarqeError as error:
+        except (*OF_ITS_OWN, InputError) as error:
             reasons[seed] = str(error)
     return models, reasons
 
@@ -71,10 +74,15 @@ def _given(work: WorkFolder, folder: Path) -> Run:
 def _calibrated(work: WorkFolder, seed: int) -> Run:
     """Gives the run of an encoder that is trained already, calibrated with its predictor."""
     run = Run.open(work.run_folder("starqe", seed), work.graph)
-    if not (run.folder / HEADER).exists():
-        predictor = _predictor(work, seed)
+    predictor = _predictor(work, seed)
+    weights = (run.folder / WEIGHTS, predictor.folder / WEIGHTS)
+    wanted = {"weights": [hashlib.sha256(path.read_bytes()).hexdigest() for path in weights], "queries": VALIDATION, "classes": [*CLASSES]}
+    place = run.folder / FITTED
+    if not (run.folder / HEADER).exists() or not place.exists() or read_json(place) != wanted:
         work.tell(f"starqe-{seed}: calibrating on validation queries")
+        place.unlink(missing_ok=True)
         fit_reasoner(run, predictor, load_queries(work.queries, "valid", None, VALIDATION, work.graph), seed=seed)
+        write_json(place, wanted)
     return run
 
 
@@ -82,18 +90,18 @@ def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
     """Gives the one-hop predictor of a seed; it is trained if it is missing."""
     folder, budget = work.run_folder("one-hop", seed), work.settings.budget
     recipe = PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])
+    if not (folder / RECORD).exists() and budget == 0:
+        raise TrainingError("the budget is 0")
+    run = PredictorRun.open_or_create(folder, recipe, work.graph)
     if not (folder / RECORD).exists():
-        if budget == 0:
-            raise TrainingError("the budget is 0")
         work.tell(f"one-hop-{seed}: training")
-        run = PredictorRun.open_or_create(folder, recipe, work.graph)
         train_to_the_end(work, run, PredictLesson(run), None if budget is None else budget / len(work.seeds))
-    return PredictorRun.open(folder, work.graph)
+    return run
 
 
 def _model(run: Run) -> Model:
     digest = hashlib.sha256()
-    for name in (HEADER, "weights.safetensors", f"{PREDICTOR}/weights.safetensors"):
+    for name in (HEADER, WEIGHTS, f"{PREDICTOR}/{WEIGHTS}"):
         if (run.folder / name).exists():
             digest.update((run.folder / name).read_bytes())
     return Model(run.recipe.seed, Reasoner.open(run), digest.hexdigest()[:12])

@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from starqe.ask.prepare import VALIDATION
 from starqe.experiments.models import NOT_RUN, not_run_rows
 from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.reasoned import ALONE, Measured, explained, measured
-from starqe.experiments.reasoners import VALIDATION, Model, reasoners
+from starqe.experiments.reasoners import Model, reasoners
 from starqe.experiments.regimes import ROWS
 from starqe.experiments.report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder

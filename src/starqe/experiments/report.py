@@ -2,16 +2,16 @@
 
 import os
 import platform
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from starqe import __version__
 from starqe.experiments.findings import Verdict
 from starqe.experiments.training import finished
+from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, write_json
 from starqe.folders import new_file
 from starqe.measure.paper import WD50K
@@ -80,7 +80,7 @@ def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sampl
         trained: The rows that are trained, with their regimes.
         sample: How many of which queries were evaluated.
     """
-    found = {"starqe": f"{__version__}{_commit()}"}
+    found = {"starqe": version_text()}
     graph = "WD50K" if work.graph.fingerprint == WD50K else "the embedded graph" if work.tiny else "a graph"
     found["graph"] = f"{graph}, fingerprint {work.graph.fingerprint[:12]}"
     if trained:
@@ -99,20 +99,17 @@ def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sampl
     return found
 
 
+def _made_by(record: Mapping[str, Any]) -> str:
+    made_by = record.get("starqe", "")
+    return f" (by starqe {made_by})" if made_by and made_by != version_text() else ""
+
+
 def _trained(work: WorkFolder, row: str, regime: str) -> str:
     records = [(seed, finished(work, (regime, seed))) for seed in work.seeds]
     texts = [
-        f"{record['minutes']:.3g} minutes, {record['queries']:,} queries, threads {record['threads']}" if record else "not run"
+        f"{record['minutes']:.3g} minutes, {record['queries']:,} queries, threads {record['threads']}{_made_by(record)}"
+        if record
+        else "not run"
         for _, record in records
     ]
     return f"{row} {' / '.join(texts)}"
-
-
-def _commit() -> str:
-    """Names the commit, if the package stands in a checkout."""
-    try:
-        here = Path(__file__).parent
-        found = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return f", commit {found.stdout.strip()}"

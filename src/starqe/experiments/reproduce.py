@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from starqe.errors import InputError
+from filelock import FileLock, Timeout
+
+from starqe.errors import InputError, StorageError
 from starqe.experiments.models import MODEL_TABLES, model_report
 from starqe.experiments.oracle import oracle_report
 from starqe.experiments.qualifiers import qualifier_report
@@ -12,6 +14,9 @@ from starqe.experiments.reasoning import reasoning_report
 from starqe.experiments.report import Report
 from starqe.experiments.statistics import statistics_report
 from starqe.experiments.work_folder import Settings, Tell, open_work
+
+LOCK = ".lock"
+"""Held by the command that works in a folder; it is the kernel's, and vanishes with the process."""
 
 TABLES: Mapping[str, Callable[..., Report]] = {
     "statistics": statistics_report,
@@ -44,10 +49,15 @@ def reproduce(
     Raises:
         InputError: There is no such table, or graph and queries are not given together.
         MismatchError: The folder, or the query set, is of another graph.
-        StorageError: The folder was made with other settings, or the disk refuses.
+        StorageError: The folder was made with other settings, another command works in it, or the disk refuses.
         ConfigError: A run in the folder was trained by another recipe.
     """
     if table not in TABLES:
         raise InputError(f"tables are {', '.join(TABLES)}; found '{table}'")
-    report = TABLES[table](open_work(folder, graph, queries, settings, tell))
-    return report, report.write(folder / table)
+    work = open_work(folder, graph, queries, settings, tell)
+    try:
+        with FileLock(folder / LOCK).acquire(blocking=False):
+            report = TABLES[table](work)
+            return report, report.write(folder / table)
+    except Timeout:
+        raise StorageError(f"another command works in {folder}. Wait for its end, or choose another folder for --out") from None

@@ -55,6 +55,8 @@ class Terms:
     """The fingerprint of the graph."""
     queries: Mapping[str, int]
     """The number of queries that are used, by split and shape."""
+    made: Mapping[str, Any]
+    """How the query set was made: its settings."""
     base: Recipe
     """Everything outside the space; its seed also decides what is tried."""
     space: Space = field(default_factory=lambda: AUTHORS_SPACE)
@@ -77,6 +79,7 @@ class Terms:
             "objective": self.objective,
             "minutes": self.minutes,
             "queries": dict(self.queries),
+            "made": dict(self.made),
             "space": {key: plain(domain) for key, domain in self.space.items()},
             "base": {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()},
         }

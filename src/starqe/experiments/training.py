@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from starqe.errors import ConfigError, StarqeError
+from starqe.errors import ConfigError, MeasureError, QueryError, TrainingError, UnsupportedError
 from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
+from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
 from starqe.learn.run import HEADER
@@ -15,6 +16,8 @@ from starqe.queries import load_queries, tables_of
 
 RECORD = "trained.json"
 """What stands in the folder of a run whose training is finished."""
+OF_ITS_OWN = (QueryError, TrainingError, MeasureError, UnsupportedError)
+"""What can be wrong with one row, so that the others go on. All else (a full disk, a damaged file) is wrong with the whole."""
 TELL_SECONDS = 30.0
 """Epochs are told of no more often than this."""
 
@@ -52,7 +55,7 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
     """
     jobs = [(regime, seed) for regime in dict.fromkeys(ROWS[table].values()) for seed in work.seeds]
     missing = [job for job in jobs if finished(work, job) is None]
-    if work.settings.budget is None or not missing:
+    if not work.settings.budget or not missing:
         return dict.fromkeys(missing)
     path = work.folder / table / "plan.json"
     kept = read_json(path) if path.exists() else {}
@@ -83,13 +86,30 @@ def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
         work.tell(f"{_name(job)}: training, {place + 1} of {len(planned)}{left}")
         try:
             record = _train(work, job, minutes)
-        except StarqeError as error:
+        except OF_ITS_OWN as error:
             reasons[job] = str(error)
             work.tell(f"{_name(job)}: not run: {error}")
             continue
         best = f", validation MRR {record['validation_mrr']:.2f}" if record["validation_mrr"] is not None else ""
         work.tell(f"{_name(job)}: {record['queries']:,} queries in {record['minutes']:.3g} minutes{best}")
     return reasons
+
+
+def unequal(work: WorkFolder, table: str) -> list[str]:
+    """Says which rows of a table were trained for other shares of time than their weights, in one sentence or none.
+
+    Models are shared by the tables of a folder, so one may stem from a smaller budget.
+    """
+    weights = {(regime, seed): REGIMES[regime].weight for regime in ROWS[table].values() for seed in work.seeds}
+    granted = {job: record.get("granted") for job in weights if (record := finished(work, job)) is not None}
+    times = {job: None if minutes is None else minutes / weights[job] for job, minutes in granted.items()}
+    given = [time for time in times.values() if time is not None]
+    if not given or (len(given) == len(times) and max(given) < 1.1 * min(given)):
+        return []
+    parts = ", ".join(f"{_name(job)} {'to its end' if minutes is None else f'{minutes:.3g} minutes'}" for job, minutes in granted.items())
+    return [
+        f"The rows were not trained for equal times ({parts}), and differ by that too. Without its folder in runs/, one is trained anew."
+    ]
 
 
 def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
@@ -114,6 +134,8 @@ def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any],
         "epochs": counters.epoch,
         "best_epoch": counters.best_epoch,
         "validation_mrr": counters.best,
+        "granted": minutes,
+        "starqe": version_text(),
         "threads": torch.get_num_threads(),
         "device": str(trainer.device),
     }

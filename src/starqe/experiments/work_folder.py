@@ -20,7 +20,7 @@ from starqe.errors import InputError, MismatchError, StorageError
 from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph, embedded_graph, load_graph
 from starqe.measure.oracle import SOURCES
-from starqe.queries import generate
+from starqe.queries import SHAPES, generate, tables_of
 from starqe.queries.query_set import check_graph
 
 FORMAT, VERSION = "starqe reproduction", 1
@@ -100,7 +100,8 @@ def open_work(
     graph = load_graph(graph_folder) if graph_folder is not None else embedded_graph()
     queries = query_folder if query_folder is not None else folder / "queries"
     asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
-    _claim(folder, graph, {"queries": asked, "as_published": settings.as_published, "embedded": graph_folder is None})
+    tables = {split: {shape: of.get(shape) for shape in SHAPES} for split, of in tables_of(queries).items()} if asked else {}
+    _claim(folder, graph, {"queries": asked, "tables": tables, "as_published": settings.as_published, "embedded": graph_folder is None})
     if query_folder is None:
         generate(graph, queries)
     return WorkFolder(folder, graph, queries, settings, graph_folder is None, tell)

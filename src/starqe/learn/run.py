@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from starqe import __version__
 from starqe.config import read_toml, to_toml
-from starqe.errors import MismatchError, StorageError
+from starqe.errors import ConfigError, MismatchError, StorageError
 from starqe.folders import new_file, new_folder, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
 from starqe.learn.config import AnyRecipe, Recipe
@@ -29,7 +29,7 @@ from starqe.learn.scorer import EncoderScorer
 from starqe.model import Encoder, Space
 
 FORMAT, VERSION = "starqe run", 1
-HEADER = "run.json"
+HEADER, WEIGHTS = "run.json", "weights.safetensors"
 
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -85,6 +85,7 @@ class RunFolder(Generic[R]):
         """Opens the run that stands in a folder, to go on with it, or makes it.
 
         Raises:
+            ConfigError: The run that stands there has another recipe.
             StorageError: What stands there is no run of this kind, or the disk refuses.
             MismatchError: The run that stands there is of another graph.
         """
@@ -92,6 +93,10 @@ class RunFolder(Generic[R]):
             return cls.create(folder, recipe, graph)
         run = cls.open(folder)
         run.check_graph(graph)
+        if run.recipe != recipe:
+            raise ConfigError(
+                f"{folder} has another recipe (its config.toml, seed {run.recipe.seed}). Delete that folder, or choose another place"
+            )
         return run
 
     def check_graph(self, graph: Graph) -> None:
@@ -108,7 +113,7 @@ class RunFolder(Generic[R]):
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Writes the model."""
-        self._write("weights.safetensors", weights, {})
+        self._write(WEIGHTS, weights, {})
 
     def load_weights(self) -> dict[str, torch.Tensor]:
         """Gives the model's weights.
@@ -116,7 +121,7 @@ class RunFolder(Generic[R]):
         Raises:
             StorageError: There are none yet, or they are damaged.
         """
-        return self._read("weights.safetensors")[0]
+        return self._read(WEIGHTS)[0]
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes what training resumes from: one file, so that it is of one moment."""
