@@ -48,6 +48,14 @@ def test_queries_of_a_set_and_settings_of_the_executor_are_taken(starqe: Starqe,
     assert json.loads((run / "reasoning.json").read_text())["settings"]["beam"] == 4
 
 
+def test_a_run_with_a_predictor_keeps_it_when_it_is_calibrated_again(starqe: Starqe, run: Path, tmp_path: Path) -> None:
+    size = ["--set", "model.width=8", "--set", "train.epochs=1", "--threads", 1]
+    assert starqe("train", "--preset", "one-hop-demo", *size, run / "graph", "--out", tmp_path / "one-hop")[0] == 0
+    for given in (["--predictor", tmp_path / "one-hop"], []):
+        assert starqe("calibrate", run, "--limit", 8, *given)[0] == 0
+        assert json.loads((run / "reasoning.json").read_text())["predictor"] is True
+
+
 def test_an_unknown_setting_is_refused_and_nothing_is_written(starqe: Starqe, run: Path) -> None:
     code, _, err = starqe("calibrate", run, "--set", "beem=4")
     assert code == 1

@@ -51,7 +51,9 @@ def test_every_shape_has_a_class_whatever_the_directions(edges: str, expected: s
 
 def test_weights_of_other_classes_are_refused() -> None:
     assert Weights.read(dict.fromkeys(CLASSES, 0.5), "run").of(SHAPES["3i"]) == 0.5
-    with pytest.raises(StorageError, match=r"^run was calibrated for shapes of the classes path, odd; they are one-hop, .*\. Calibrate it again$"):
+    with pytest.raises(
+        StorageError, match=r"^run was calibrated for shapes of the classes path, odd; they are one-hop, .*\. Calibrate it again$"
+    ):
         Weights.read({"path": 0.5, "odd": 0.5}, "run")
 
 

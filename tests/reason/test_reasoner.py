@@ -138,6 +138,11 @@ def test_numbers_that_were_damaged_are_refused_and_can_be_fitted_anew(run: Run, 
         Reasoner.open(run)
     fit_reasoner(run, None, validation)
     content = json.loads((run.folder / "reasoning.json").read_text())
+    (run.folder / "reasoning.json").write_text(json.dumps({**content, "one_hop": {"weights": [1.0, "2"], "bias": 0}}))
+    with pytest.raises(StorageError, match=r"4 weights and a bias were expected, found \{'weights': .*Calibrate it again"):
+        Reasoner.open(run)
+    fit_reasoner(run, None, validation)
+    content = json.loads((run.folder / "reasoning.json").read_text())
     assert content["format"] == "starqe reasoning"
     assert not content["predictor"]
     assert list(run.folder.glob(".reasoning*")) == []

@@ -12,9 +12,9 @@ import torch
 from starqe.ask.answers import Answer, Answers, Explanation
 from starqe.ask.explain import explain_known, explain_predicted, predicted_assignment
 from starqe.ask.names import NameIndex
-from starqe.ask.probability import best_candidates, probabilities
+from starqe.ask.probability import FEATURES, best_candidates, probabilities
 from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
-from starqe.folders import read_header, write_header
+from starqe.folders import new_file, read_header, write_header
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Shape, Variable, answer
@@ -298,10 +298,8 @@ def save_probability(folder: Path, fitted: Logistic) -> None:
     Raises:
         StorageError: The folder cannot be written.
     """
-    try:
-        write_header(folder / HEADER, FORMAT, VERSION, {"probability": fitted.written()})
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+    with new_file(folder / HEADER, overwrite=True) as beside:
+        write_header(beside, FORMAT, VERSION, {"probability": fitted.written()})
 
 
 def forget_probability(folder: Path) -> None:
@@ -317,7 +315,8 @@ def load_probability(folder: Path) -> Logistic:
     """
     if not (folder / HEADER).exists():
         raise StorageError(f"{folder} was not calibrated, so its answers have no probabilities. Run: starqe calibrate {folder}")
-    return Logistic.read(read_header(folder / HEADER, FORMAT, VERSION)["probability"])
+    content = read_header(folder / HEADER, FORMAT, VERSION)
+    return Logistic.read(content.get("probability", {}), len(FEATURES), folder / HEADER)
 
 
 def _wanted(request: SparqlRequest, top: int | None) -> int | None:

@@ -59,7 +59,8 @@ def calibrate(
 
     Args:
         run: The run of a trained encoder.
-        predictor: The run of a one-hop predictor; without one the encoder predicts single edges too.
+        predictor: The run of a one-hop predictor; left out, the one that the run has from before, or else the encoder predicts
+            single edges too.
         validation: Queries of the split valid; drawn as people ask them if left out.
         settings: How the executor works.
         seed: Decides what is drawn.
@@ -70,6 +71,8 @@ def calibrate(
         StorageError: The folder cannot be written.
     """
     forget_probability(run.folder)  # probabilities are of one mixture: an interrupted fit leaves none rather than old ones
+    own = run.folder / PREDICTOR
+    predictor = predictor or (PredictorRun.open(own, run.graph) if own.exists() else None)
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
     reasoner = fit_reasoner(run, predictor, validation, settings, seed)
     fitted = fit_probability(run.graph, reasoner.mixture(["train"]), validation)

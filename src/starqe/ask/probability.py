@@ -22,6 +22,8 @@ from starqe.reason.mixture import CLASSES, shape_class
 
 CANDIDATES = 20
 """How many of the best candidates of a query the fit learns from."""
+FEATURES = ("score", "log share", "log rank", "log known answers", *CLASSES)
+"""What the probability of an answer is computed from."""
 _BATCH = 64
 
 

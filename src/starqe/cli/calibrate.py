@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def calibrate(
     run: Annotated[Path, typer.Argument(help="The run folder of a trained encoder.")],
-    predictor: Annotated[Path | None, typer.Option(help="The run folder of a one-hop predictor; without one the encoder predicts.")] = None,
+    predictor: Annotated[
+        Path | None, typer.Option(help="The run folder of a one-hop predictor; the one in RUN if left out, or else the encoder.")
+    ] = None,
     queries: Annotated[Path | None, typer.Option(help="A query set whose validation queries to fit on; drawn from the graph else.")] = None,
     limit: Annotated[int, typer.Option(help="So many validation (and test) queries of each shape.")] = 150,
     settings: Annotated[list[str], typer.Option("--set", help="key=value of the executor, such as beam=64; may be repeated.")] = [],  # noqa: B006

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from starqe.errors import StorageError
 
 STEPS = 50
 
@@ -17,9 +20,17 @@ class Logistic:
     bias: float
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Logistic":
-        """Reads what `written` gives."""
-        return cls(tuple(content["weights"]), content["bias"])
+    def read(cls, content: Mapping[str, Any], features: int, where: Path) -> "Logistic":
+        """Reads what `written` gives, for so many features.
+
+        Raises:
+            StorageError: There are other numbers in it.
+        """
+        weights, bias = content.get("weights"), content.get("bias")
+        numbers = [*weights, bias] if isinstance(weights, list) else []
+        if len(numbers) != features + 1 or not all(isinstance(number, int | float) for number in numbers):
+            raise StorageError(f"{where}: {features} weights and a bias were expected, found {str(content)[:80]}. Calibrate it again")
+        return cls(tuple(weights), float(bias))  # type: ignore[arg-type]
 
     def written(self) -> dict[str, Any]:
         """Gives the numbers as JSON has them."""

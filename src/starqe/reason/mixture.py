@@ -59,7 +59,8 @@ class Weights:
         """
         if set(values) != set(CLASSES):
             raise StorageError(
-                f"{where} was calibrated for shapes of the classes {', '.join(values)}; they are {', '.join(CLASSES)} now. Calibrate it again"
+                f"{where} was calibrated for shapes of the classes {', '.join(values)}; they are {', '.join(CLASSES)} now. "
+                "Calibrate it again"
             )
         return cls(values)
 

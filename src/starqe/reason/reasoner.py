@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from starqe.errors import MismatchError, StorageError
-from starqe.folders import new_file, read_header, write_header
+from starqe.folders import new_file, new_folder, read_header, write_header
 from starqe.kg import Graph
 from starqe.learn import EncoderScorer, Run
 from starqe.learn.run import FORMAT as RUN_FORMAT
@@ -22,7 +22,7 @@ from starqe.queries import QueryTable
 from starqe.reason.executor import Executor
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN, Mixture, Weights, fit_weights
-from starqe.reason.one_hop import EncoderOneHop, LogScorer, OneHopProbability, fit_one_hop
+from starqe.reason.one_hop import FEATURES, EncoderOneHop, LogScorer, OneHopProbability, fit_one_hop
 from starqe.reason.run import PredictorRun
 from starqe.reason.settings import ReasonSettings
 
@@ -63,7 +63,7 @@ class Reasoner:
         encoder = run.scorer()
         folder = run.folder / PREDICTOR
         one_hop = PredictorRun.open(folder, run.graph).scorer() if content["predictor"] else EncoderOneHop(encoder)
-        calibration = Logistic.read(content["one_hop"])
+        calibration = Logistic.read(content["one_hop"], len(FEATURES), run.folder / HEADER)
         weights = Weights.read(content["executor"], str(run.folder))
         return cls(run.graph, encoder, one_hop, calibration, weights, ReasonSettings.parse(content["settings"]))
 
@@ -128,8 +128,9 @@ def _keep(folder: Path, reasoner: Reasoner, predictor: PredictorRun | None) -> N
     (folder / HEADER).unlink(missing_ok=True)
     try:
         if predictor is not None and predictor.folder.resolve() != (folder / PREDICTOR).resolve():
-            shutil.rmtree(folder / PREDICTOR, ignore_errors=True)
-            shutil.copytree(predictor.folder, folder / PREDICTOR, ignore=shutil.ignore_patterns("graph", "state.safetensors", ".*"))
+            with new_folder(folder / PREDICTOR, True, lambda: read_header(folder / PREDICTOR / RUN_HEADER, RUN_FORMAT)) as place:
+                left = shutil.ignore_patterns("graph", "state.safetensors", ".*")
+                shutil.copytree(predictor.folder, place, ignore=left, dirs_exist_ok=True)
         content = {
             "predictor": predictor is not None,
             "settings": reasoner.settings.model_dump(),
