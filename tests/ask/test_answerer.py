@@ -11,6 +11,7 @@ from starqe.errors import InputError, QueryError, StorageError
 from starqe.kg import SPLITS, embedded_graph
 from starqe.learn import Run, preset
 from starqe.queries import Atom, Query, Variable, answer, assignments
+from starqe.queries.sparql import SparqlRequest
 from starqe.reason.mixture import ENCODER
 
 X, Y = Variable("x"), Variable("y")
@@ -116,6 +117,19 @@ def test_further_variables_are_the_support_of_each_answer(answerer: Answerer) ->
     assert answers.rows()[0].keys() == {"x", "y", "score", "known", "label", "probability"}
 
 
+def test_a_variable_named_as_a_key_keeps_its_answers(answerer: Answerer) -> None:
+    label, chance = Variable("label"), Variable("probability")
+    query = Query.conjunction([Atom(label, "doctoralAdvisor", chance), Atom(chance, "educatedAt", "UniversityOfCambridge")], "label")
+    answers = answerer.ask(SparqlRequest(query, ("label", "probability")), top=4)
+    plain = answerer.ask(SparqlRequest(ADVISED, ("x", "y")), top=4)
+    table = answers.to_arrow()
+    assert table.column_names == ["label", "probability", "answer_label", "known", "answer_probability"]
+    assert table["label"].to_pylist() == entities(plain)
+    assert table["probability"].to_pylist() == [one.support["y"] for one in plain]
+    assert table["answer_label"].to_pylist() == [one.label for one in plain]
+    assert table["answer_probability"].to_pylist() == pytest.approx([one.probability for one in plain])
+
+
 def test_answers_become_arrow_and_pandas_tables(answerer: Answerer) -> None:
     answers = answerer.ask(CAMBRIDGE, top=9)
     table = answers.to_arrow()
@@ -183,8 +197,16 @@ def test_a_predicted_answer_is_explained_by_facts_and_predictions(answerer: Answ
     (contribution,) = reason.contributions
     assert (contribution.relation, contribution.value) == ("academicDegree", "BachelorOfArts")
     plain = answerer.explain(CAMBRIDGE, one.entity).reasons[0]
-    if not plain.fact:
-        assert contribution.difference == pytest.approx(reason.probability - plain.probability, abs=1e-5)
+    assert contribution.difference == pytest.approx(reason.probability - plain.probability, abs=1e-5)
+
+
+def test_a_pair_that_turns_a_fact_into_a_guess_contributes_the_doubt(answerer: Answerer) -> None:
+    facts = {one.entity for one in answerer.ask(CAMBRIDGE, known_only=True)}
+    pair = (("academicDegree", "BachelorOfArts"),)
+    query = Query.conjunction([Atom(X, "educatedAt", "UniversityOfCambridge", pair)], "x")
+    doubted = next(one for one in answerer.ask(query, top=len(answerer.graph.entities)).predicted if one.entity in facts)
+    (reason,) = answerer.explain(query, doubted.entity).reasons
+    assert reason.contributions[0].difference == pytest.approx(reason.probability - 1.0)
 
 
 @pytest.mark.parametrize("place", [0, 150, -1], ids=["first", "beyond the first hundred", "last"])

@@ -15,7 +15,7 @@ from starqe.learn import EncoderScorer
 from starqe.model import Encoder, ModelConfig, Space
 from starqe.queries import Query, QueryTable, answer, read_sparql
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import EVEN
+from starqe.reason.mixture import CLASSES, EVEN
 from starqe.reason.one_hop import EncoderOneHop
 from starqe.reason.reasoner import Reasoner
 from starqe.reason.settings import ReasonSettings
@@ -84,7 +84,7 @@ def test_a_query_that_was_written_and_read_is_ranked_as_its_row_to_the_last_enti
 def test_the_answerer_gives_this_ranking_with_the_known_answers_before_it(
     graph: Graph, reasoner: Reasoner, asked: list[tuple[QueryTable, int, str]]
 ) -> None:
-    answerer, mixture = Answerer(reasoner, Logistic((0.2, 0.9, 0.2, -0.2, 0.0, 0.0, 0.0, 0.0), 1.0)), reasoner.mixture(SPLITS)
+    answerer, mixture = Answerer(reasoner, Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0)), reasoner.mixture(SPLITS)
     ids = {identifier: id_ for id_, identifier in enumerate(graph.entities)}
     for table, row, text in asked[::50]:
         ranked = np.array([ids[one.entity] for one in answerer.ask(text, top=len(graph.entities))])

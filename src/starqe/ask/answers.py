@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starqe.errors import MissingExtraError
 from starqe.kg import Statement
 from starqe.queries import Atom, Query
+from starqe.queries.sparql import RESERVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,10 +67,13 @@ class Answers:
         return {"score": answer.probability, "known": answer.known}.get(column, answer.support.get(column))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Gives a plain dict for each answer: a key for each column, then its label, whether it is known, and its probability."""
-        more = ("label", "known", "probability")
+        """Gives a plain dict for each answer: a key for each column, then its label, whether it is known, and its probability.
+
+        Where a variable has one of these names, the key is that of the variable, and the other begins with ``answer_``.
+        """
         return [
-            {name: self.value(answer, name) for name in self.columns} | {name: getattr(answer, name) for name in more} for answer in self
+            {name: self.value(answer, name) for name in self.columns} | {key: getattr(answer, name) for key, name in self._more.items()}
+            for answer in self
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,7 +97,8 @@ class Answers:
         import pyarrow as pa
 
         types = {"score": pa.float64(), "probability": pa.float64(), "known": pa.bool_()}
-        return pa.Table.from_pylist(self.rows(), schema=pa.schema([(name, types.get(name, pa.string())) for name in self._names]))
+        meant = dict.fromkeys(self.columns, "") | {name: name for name in RESERVED} | self._more
+        return pa.Table.from_pylist(self.rows(), schema=pa.schema([(name, types.get(meant[name], pa.string())) for name in self._names]))
 
     def to_pandas(self) -> "pd.DataFrame":
         """Gives the answers as a pandas data frame.
@@ -109,7 +114,13 @@ class Answers:
 
     @property
     def _names(self) -> list[str]:
-        return list(dict.fromkeys([*self.columns, "label", "known", "probability"]))
+        return list(dict.fromkeys([*self.columns, *self._more]))
+
+    @property
+    def _more(self) -> dict[str, str]:
+        """The keys that follow the columns, and what of an answer each of them has."""
+        taken = {*self.columns} - {*RESERVED}
+        return {f"answer_{name}" if name in taken else name: name for name in ("label", "known", "probability")}
 
 
 @dataclass(frozen=True)

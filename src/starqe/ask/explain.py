@@ -92,7 +92,7 @@ def _reason(executor: Executor, atom: Atom, edge: Support, given: str) -> Reason
 
 
 def _contributions(executor: Executor, graph: Graph, atom: Atom, edge: Support, given: str) -> tuple[Contribution, ...]:
-    """Asks the one-hop predictor again without each of the pairs."""
+    """Asks again without each of the pairs: facts first, as the executor does, and then the one-hop predictor."""
     target = Variable("answer")
     wanted = edge.tail if given == "head" else edge.head
     shapes: Mapping[str, Shape] = {shape.name: shape for shape in ONE_HOP.values()}
@@ -101,7 +101,12 @@ def _contributions(executor: Executor, graph: Graph, atom: Atom, edge: Support, 
         rest = tuple(other for other in atom.qualifiers if other != pair)
         asked = Atom(atom.head, atom.relation, target, rest) if given == "head" else Atom(target, atom.relation, atom.tail, rest)
         table = Query.conjunction([asked], target.name).to_table(graph, shapes=shapes)
-        with torch.inference_mode():
-            without = executor.one_hop.probabilities(table, np.array([0]), torch.empty(1, len(graph.entities)))
-        found.append(Contribution(str(pair[0]), str(pair[1]), edge.truth - float(without[0, wanted])))
+        pairs = [(graph.relations.id(str(relation)), graph.entities.id(str(value))) for relation, value in rest]
+        if executor.known.holds(edge.head, edge.relation, edge.tail, pairs):
+            without = 1.0
+        else:
+            with torch.inference_mode():
+                chances = executor.one_hop.probabilities(table, np.array([0]), torch.empty(1, len(graph.entities)))
+            without = min(float(chances[0, wanted]), executor.settings.cap)
+        found.append(Contribution(str(pair[0]), str(pair[1]), edge.truth - without))
     return tuple(found)

@@ -68,7 +68,7 @@ def train(
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
     queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
-    limit: Annotated[int | None, typer.Option(help="Queries a shape; all if left out.")] = 20_000,
+    limit: Annotated[int, typer.Option(help="Queries a shape, at most.")] = 20_000,
     shapes: Annotated[str | None, typer.Option(help="Names with commas; all that are there if left out.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     as_json: Json = False,

@@ -41,8 +41,8 @@ def evaluate(
     """Rank the answers of queries, or the ends of statements, with a trained model."""
     if (queries is None) == (links is None):
         raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
-    if links and (shapes or per_query or by != "encoder"):
-        raise typer.BadParameter("--shapes, --per-query and --by are for queries: leave them out with --links")
+    if links and (shapes or per_query or by != "encoder" or protocol != "both" or average != "both"):
+        raise typer.BadParameter("--shapes, --per-query, --by, --protocol and --average are for queries: leave them out with --links")
     import torch
 
     from starqe.reason.run import open_run

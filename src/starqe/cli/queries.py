@@ -8,7 +8,7 @@ import typer
 
 from starqe.cli.show import Json, print_json, print_pairs, print_table, progress
 
-app = typer.Typer(help="Query sets: generate, statistics, show.", no_args_is_help=True)
+app = typer.Typer(help="Query sets: generate, sample, statistics, show.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The folder of a query set.")]
 
 
@@ -121,7 +121,7 @@ def show(
     form: Annotated[
         Literal["logic", "sparql", "json", "picture"] | None, typer.Option("--as", help="One form only; all but JSON if left out.")
     ] = None,
-    graph: Annotated[Path | None, typer.Option(help="The graph of the set: shows identifiers and labels.")] = None,
+    graph: Annotated[Path, typer.Option(help="The graph of the set: it holds numbers only.")] = ...,  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
     """Show one query and its answers."""
@@ -129,8 +129,6 @@ def show(
     from starqe.kg import SPLITS, load_graph
     from starqe.queries import Query, answer, load_queries
 
-    if graph is None:
-        raise InputError("a query set holds numbers only: give the graph it was made from with --graph")
     loaded = load_graph(graph)
     table = load_queries(queries, split, [shape], row + 1, loaded)[shape]
     if not 0 <= row < len(table):

@@ -18,6 +18,10 @@ Gone = Callable[[], Coroutine[Any, Any, None]]
 """Waits until a client is gone."""
 
 
+class Alone:
+    """A part of a kind that no other job has, for jobs that gain nothing from company: they would be ready only when all are."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Job:
     kind: Hashable

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from starqe.ask import Answerer, Answers, Explanation
 from starqe.queries.sparql import SparqlRequest
-from starqe.serve.batches import Batches, Gone
+from starqe.serve.batches import Alone, Batches, Gone
 from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
 from starqe.serve.metrics import Metrics
@@ -80,7 +80,7 @@ class Service:
         """
         if options.top is not None and options.top > self.settings.top:
             raise HttpError(422, f"'top' is at most {self.settings.top:,} here, found {options.top:,}")
-        found: Answers = await self.batches.do((options, bool(request.support)), request, _gone(client))
+        found: Answers = await self.batches.do((options, Alone() if request.support else None), request, _gone(client))
         return found
 
     async def explain(self, request: SparqlRequest, entity: str, client: Request) -> Explanation:
@@ -90,7 +90,7 @@ class Service:
             InputError: The entity does not occur in the graph.
             UnsupportedError: The answer is not known, and the query has a form that cannot be predicted.
         """
-        found: Explanation = await self.batches.do("explain", (request, entity), _gone(client))
+        found: Explanation = await self.batches.do(("explain", Alone()), (request, entity), _gone(client))
         return found
 
     async def examples(self, client: Request) -> list[Example]:
@@ -100,7 +100,8 @@ class Service:
     def _work(self, kind: Hashable, items: Sequence[Any]) -> list[Any]:
         """Does jobs of one kind, in the thread that answers."""
         match kind:
-            case AskOptions() as options, bool() as supported:
+            case AskOptions() as options, alone:
+                supported = alone is not None
                 return self.answerer.ask_many(
                     items,
                     top=options.top,
@@ -109,7 +110,7 @@ class Service:
                     max_known=min(self.settings.known, self.settings.known_supported) if supported else self.settings.known,
                     max_predicted=min(self.settings.top, self.settings.top_supported) if supported else self.settings.top,
                 )
-            case "explain":
+            case "explain", _:
                 return [self.answerer.explain(request, entity) for request, entity in items]
         self._examples = self._examples or examples(self.answerer.graph)  # kept also if all who asked have left
         return [self._examples] * len(items)
