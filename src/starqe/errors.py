@@ -73,4 +73,5 @@ class MissingExtraError(StarqeError):
     """An optional package is needed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package '{package}', which is not installed. Try: pip install 'starqe[{extra}]'")
+        way_out = f"Install starqe with its extra '{extra}', or: pip install {package}"
+        super().__init__(f"{purpose} needs the package '{package}', which is not installed. {way_out}")

@@ -50,8 +50,9 @@ def test_splits_that_do_not_count_as_known_turn_known_answers_into_candidates(as
 
 
 def test_the_encoder_alone_ranks_as_the_encoder_does(askable_run: Path, answerer: Answerer) -> None:
-    alone = Answerer.open(askable_run, weights=ENCODER)
+    alone = Answerer.open(askable_run, by="encoder")
     assert alone.weights == ENCODER
+    assert alone.probability != answerer.probability  # each ranking has its own
     ranked = [answerer.graph.entities.id(one.entity) for one in alone.ask(ADVISED, top=len(answerer.graph.entities)).predicted]
     scores = (
         Run.open(askable_run).scorer().scores(ADVISED.to_table(answerer.graph), np.array([0]), torch.empty(1, len(alone.graph.entities)))

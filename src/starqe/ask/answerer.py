@@ -1,10 +1,11 @@
 """The answerer: one query in, known and predicted answers out, with reasons."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from starqe.queries.exact import first_assignments
 from starqe.queries.sparql import SparqlRequest, read_sparql
 from starqe.queries.table import QueryTable, stack
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import Mixture, Weights
+from starqe.reason.mixture import ENCODER, Mixture, Weights
 from starqe.reason.reasoner import Reasoner
 
 FORMAT, VERSION = "starqe answering", 1
@@ -33,6 +34,9 @@ THRESHOLD = 0.5
 """How probable a predicted answer has to be where nobody says how many are wanted."""
 _BATCH = 32
 _KEPT, _KEPT_OF_EACH = 256, 1_000  # how many rankings are remembered, and how much of each
+
+RankedBy = Literal["mixture", "encoder"]
+"""What ranks the answers that are not known."""
 
 Question = str | Query | SparqlRequest
 """SPARQL, a query that asks for its target, or a text that has been read already."""
@@ -57,24 +61,23 @@ class Answerer:
         self._kept: dict[Query, tuple[int, list[tuple[int, float]]]] = {}  # how many were asked for, and those that there are
 
     @classmethod
-    def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, weights: Weights | None = None) -> "Answerer":
+    def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, by: RankedBy = "mixture") -> "Answerer":
         """Opens the answerer of a run.
 
         Args:
             folder: The folder of the run.
             graph: Another graph of the same vocabulary, in place of the run's own.
             splits: The splits that count as known.
-            weights: Other weights of encoder and executor than the fitted ones, such as ``ENCODER``, which is faster.
-                Probabilities are fitted for the fitted weights: with others they rank, and are off in size.
+            by: What ranks: the mixture, or the encoder alone, which is faster. Each has probabilities of its own.
 
         Raises:
             StorageError: The run was not calibrated, or its files are damaged.
             MismatchError: The other graph has another vocabulary.
         """
         run = Run.open(folder, graph)
-        probability = load_probability(folder)
+        probability = load_probability(folder, by)
         reasoner = Reasoner.open(run)
-        return cls(reasoner if weights is None else replace(reasoner, weights=weights), probability, splits)
+        return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits)
 
     def warm_up(self) -> None:
         """Builds now what the first queries would have to wait for: indexes of statements and names, and the grammar."""
@@ -292,23 +295,23 @@ class Answerer:
         return 0.0
 
 
-def save_probability(folder: Path, fitted: Logistic) -> None:
-    """Keeps the probability in a run's folder.
+def save_probability(folder: Path, fitted: Mapping[RankedBy, Logistic]) -> None:
+    """Keeps the probabilities of answers in a run's folder, by what ranks.
 
     Raises:
         StorageError: The folder cannot be written.
     """
     with new_file(folder / HEADER, overwrite=True) as beside:
-        write_header(beside, FORMAT, VERSION, {"probability": fitted.written()})
+        write_header(beside, FORMAT, VERSION, {name: probability.written() for name, probability in fitted.items()})
 
 
 def forget_probability(folder: Path) -> None:
-    """Takes the probability out of a run's folder, if there is one."""
+    """Takes the probabilities out of a run's folder, if there are some."""
     (folder / HEADER).unlink(missing_ok=True)
 
 
-def load_probability(folder: Path) -> Logistic:
-    """Gives the probability that was kept in a run's folder.
+def load_probability(folder: Path, by: RankedBy) -> Logistic:
+    """Gives the probability that was kept in a run's folder for this ranking.
 
     Raises:
         StorageError: The run was not calibrated, or the file is damaged.
@@ -316,7 +319,7 @@ def load_probability(folder: Path) -> Logistic:
     if not (folder / HEADER).exists():
         raise StorageError(f"{folder} was not calibrated, so its answers have no probabilities. Run: starqe calibrate {folder}")
     content = read_header(folder / HEADER, FORMAT, VERSION)
-    return Logistic.read(content.get("probability", {}), len(FEATURES), folder / HEADER)
+    return Logistic.read(content.get(by, {}), len(FEATURES), folder / HEADER)
 
 
 def _wanted(request: SparqlRequest, top: int | None) -> int | None:

@@ -1,11 +1,12 @@
 """From a graph to an answerer: training, and the fitting of everything that validation decides."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from starqe.ask.answerer import Answerer, forget_probability, save_probability
+from starqe.ask.answerer import Answerer, RankedBy, forget_probability, save_probability
 from starqe.ask.probability import fit_probability
 from starqe.errors import InputError
 from starqe.kg import Graph, transductive_split
@@ -13,6 +14,8 @@ from starqe.learn import QueryLesson, Recipe, Run, Trainer, preset
 from starqe.queries import SHAPES, QueryTable, sample, turned
 from starqe.reason.config import PredictorRecipe
 from starqe.reason.lesson import PredictLesson
+from starqe.reason.logistic import Logistic
+from starqe.reason.mixture import ENCODER
 from starqe.reason.presets import PREDICTORS
 from starqe.reason.reasoner import PREDICTOR, fit_reasoner
 from starqe.reason.run import PredictorRun
@@ -75,9 +78,13 @@ def calibrate(
     predictor = predictor or (PredictorRun.open(own, run.graph) if own.exists() else None)
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
     reasoner = fit_reasoner(run, predictor, validation, settings, seed)
-    fitted = fit_probability(run.graph, reasoner.mixture(["train"]), validation)
+    alone = replace(reasoner, weights=ENCODER)
+    fitted: dict[RankedBy, Logistic] = {
+        "mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation),
+        "encoder": fit_probability(run.graph, alone.mixture(["train"]), validation),
+    }
     save_probability(run.folder, fitted)
-    return Answerer(reasoner, fitted)
+    return Answerer(reasoner, fitted["mixture"])
 
 
 def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0) -> tuple[Recipe, PredictorRecipe]:

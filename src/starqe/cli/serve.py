@@ -34,7 +34,6 @@ def serve(
 
     from starqe.ask import Answerer
     from starqe.kg import load_graph
-    from starqe.reason.mixture import ENCODER
     from starqe.serve import ServeSettings, create_app
     from starqe.serve.server import address, listen
     from starqe.serve.server import serve as run_server
@@ -46,7 +45,7 @@ def serve(
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, host, *(allow_host or ()))))
     limits = ServeSettings.parse({"name": (graph or run).resolve().name, "hosts": hosts, "token": token, "cors": tuple(cors or ())})
     limits = limits.with_settings(settings or [])
-    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), ENCODER if by == "encoder" else None)
+    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), by)
     app = create_app(answerer, limits)
     with listen(host, port) as opened:
         _announce(address(opened), token is not None, as_json)
