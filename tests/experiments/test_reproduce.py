@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock
 
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
-from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, recipe_of, reproduce
+from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, regime_recipe, reproduce
 from starqe.experiments.findings import FINDINGS, verdicts
 from starqe.experiments.reproduce import LOCK
 from starqe.experiments.training import plan, shares, unequal
@@ -236,7 +236,7 @@ def test_a_killed_reproduction_goes_on_where_its_checkpoint_was(tmp_path: Path) 
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_a_regime_is_the_papers_in_both_recipes(regime: str) -> None:
-    ours, paper = recipe_of(regime, 3), recipe_of(regime, 3, as_published=True)
+    ours, paper = regime_recipe(regime, 3), regime_recipe(regime, 3, as_published=True)
     assert ours.seed == paper.seed == 3
     assert (ours.train.shapes, ours.train.variant, ours.model.steps) == (paper.train.shapes, paper.train.variant, paper.model.steps)
     assert (ours.model.layers == 0) == (paper.model.layers == 0)

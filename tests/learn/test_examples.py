@@ -3,8 +3,9 @@ import pytest
 
 from starqe.kg import Statement, graph_of
 from starqe.learn import TrainConfig
-from starqe.learn.examples import INVERSE, Examples, one_hop_tables, varied_tables
+from starqe.learn.examples import Examples, one_hop_tables, varied_tables
 from starqe.queries import SHAPES, Query
+from starqe.queries.shape import INVERSE
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from starqe.errors import InputError, UnsupportedError
-from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, QueryTable, Shape
+from starqe.queries.shape import INVERSE
 from starqe.reason.gaps import HEAD, MISSING, RELATION, TAIL, VALUE, Gaps, gaps_of, queries_of, stack_gaps
 from tests.reason.predicted import gaps, tiny_graph
 

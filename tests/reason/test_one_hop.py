@@ -4,8 +4,8 @@ import torch
 
 from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, Atom, Query, QueryTable, Variable
+from starqe.queries.shape import INVERSE
 from starqe.queries.table import stack
 from starqe.reason.logistic import Logistic
 from starqe.reason.one_hop import FEATURES, EncoderOneHop, OneHopProbability, fit_one_hop, usual_answers

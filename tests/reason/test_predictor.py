@@ -8,8 +8,8 @@ import torch
 
 from starqe.config import known_keys
 from starqe.errors import ConfigError, InputError, UnsupportedError
-from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, sample
+from starqe.queries.shape import INVERSE
 from starqe.reason.architectures import ARCHITECTURES, new_predictor
 from starqe.reason.complex import ComplEx
 from starqe.reason.config import ASKS_VALUES_AND_RELATIONS, PredictorConfig, PredictorRecipe

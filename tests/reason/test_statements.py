@@ -3,8 +3,8 @@ import pytest
 
 from starqe.errors import InputError
 from starqe.kg import Graph, Statement, embedded_graph, graph_of
-from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, answer_rows, sample
+from starqe.queries.shape import INVERSE
 from starqe.reason.config import PredictorTrainConfig
 from starqe.reason.entailed import Entailed
 from starqe.reason.gaps import HEAD, MISSING, RELATION, TAIL, VALUE, Gaps, gaps_of

@@ -2,7 +2,7 @@
 
 from starqe.experiments.held_out import FrequencyScorer, held_out_table
 from starqe.experiments.impact import impacts
-from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
+from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.report import Report
 from starqe.experiments.reproduce import TABLES, reproduce
 from starqe.experiments.work_folder import Settings, WorkFolder, open_work
@@ -18,6 +18,6 @@ __all__ = [
     "held_out_table",
     "impacts",
     "open_work",
-    "recipe_of",
+    "regime_recipe",
     "reproduce",
 ]

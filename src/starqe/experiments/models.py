@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from starqe.experiments.findings import verdicts
 from starqe.experiments.oracle import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
-from starqe.experiments.regimes import ROWS, recipe_of
+from starqe.experiments.regimes import ROWS, regime_recipe
 from starqe.experiments.report import Report, provenance
 from starqe.experiments.training import Job, finished, train_missing, unequal
 from starqe.experiments.work_folder import WorkFolder
@@ -144,7 +144,7 @@ def not_run_rows(shapes: Iterable[str], seed: int, protocols: Iterable[str]) -> 
 def _trained_on(work: WorkFolder, trained: Mapping[str, str]) -> list[str]:
     lines = []
     for name, regime in trained.items():
-        config = recipe_of(regime, 0, work.settings.as_published, work.tiny).train
+        config = regime_recipe(regime, 0, work.settings.as_published, work.tiny).train
         form = {"qualified": "", "triple-only": ", without qualifiers", "reified": ", reified"}[config.variant]
         one_hop = "" if config.one_hop == "none" else ", and auxiliary queries of one edge"
         lines.append(f"{name} is trained on {', '.join(config.shapes)}{form}{one_hop}; loss {config.loss}.")

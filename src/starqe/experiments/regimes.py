@@ -76,7 +76,7 @@ TINY = (
 """What makes a recipe so small that a table of the embedded graph takes seconds."""
 
 
-def recipe_of(regime: str, seed: int, as_published: bool = False, tiny: bool = False) -> Recipe:
+def regime_recipe(regime: str, seed: int, as_published: bool = False, tiny: bool = False) -> Recipe:
     """Gives the recipe of a regime: the paper's, or ours."""
     row = REGIMES[regime]
     begin, settings = (row.preset, row.published) if as_published else (OURS, row.settings)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from starqe.errors import ConfigError, MeasureError, QueryError, TrainingError, UnsupportedError
-from starqe.experiments.regimes import REGIMES, ROWS, recipe_of
+from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
@@ -158,7 +158,7 @@ class _Epochs:
 
 
 def _recipe(work: WorkFolder, job: Job) -> Any:
-    return recipe_of(*job, as_published=work.settings.as_published, tiny=work.tiny)
+    return regime_recipe(*job, as_published=work.settings.as_published, tiny=work.tiny)
 
 
 def _left(minutes: Sequence[float | None]) -> str:

@@ -8,10 +8,8 @@ import numpy as np
 from starqe.kg import Graph
 from starqe.learn.config import TrainConfig, Variant
 from starqe.queries import SHAPES, QueryTable, Shape, answer_rows, reify, sample, triple_only, turned
+from starqe.queries.shape import INVERSE
 from starqe.seed import generator
-
-INVERSE = Shape.parse("1p-inverse", "?>A")
-"""The inverse one-hop query: which heads have this tail?"""
 
 Part = tuple[QueryTable, np.ndarray]
 """A table and some of its rows, as `collate` takes them."""

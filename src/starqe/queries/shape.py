@@ -171,6 +171,9 @@ SHAPES: Mapping[str, Shape] = {
 }
 """The seven shapes of the paper."""
 
+INVERSE = Shape.parse("1p-inverse", "?>A")
+"""The inverse one-hop query: which heads have this tail?"""
+
 
 def read_shapes(path: Path) -> dict[str, Shape]:
     """Reads a user's shapes from the table ``[shapes]`` of a TOML file: ``"4i" = "A>? B>? C>? D>?"``.

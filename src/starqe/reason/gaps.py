@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from starqe.errors import InputError, UnsupportedError
-from starqe.learn.examples import INVERSE
 from starqe.queries import SHAPES, QueryTable
-from starqe.queries.shape import TARGET
+from starqe.queries.shape import INVERSE, TARGET
 from starqe.queries.table import ragged_take
 
 POSITIONS = ("head", "relation", "tail", "value")

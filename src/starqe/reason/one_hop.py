@@ -19,9 +19,9 @@ from starqe.errors import QueryError
 from starqe.kg import Graph, Known
 from starqe.kg.known import Side
 from starqe.learn import EncoderScorer
-from starqe.learn.examples import INVERSE
 from starqe.measure.ranks import Ragged
 from starqe.queries import SHAPES, QueryTable, answer_rows, sample
+from starqe.queries.shape import INVERSE
 from starqe.reason.logistic import Logistic, fit_logistic
 from starqe.seed import derive
 

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from starqe.kg.known import Known, Side
-from starqe.learn.examples import INVERSE
-from starqe.queries.shape import SHAPES
+from starqe.queries.shape import INVERSE, SHAPES
 from starqe.queries.table import QueryTable, ragged_take
 
 ONE_HOP = {"head": SHAPES["1p"], "tail": INVERSE}
