@@ -20,7 +20,7 @@ def test_candidates_leave_known_answers_out_and_share_the_rest() -> None:
 
 def test_features_are_score_share_rank_known_answers_and_class() -> None:
     best = best_candidates(torch.log(torch.tensor([[4.0, 8.0, 2.0, 2.0]])), [np.array([1])], 2)
-    second = answer_features(SHAPES["2i"], best)[0, 1]
+    second = answer_features([SHAPES["2i"]], best)[0, 1]
     classes = [float(name == "intersection") for name in CLASSES]
     assert second.tolist() == pytest.approx([np.log(2), np.log(0.25), np.log(2), np.log(2), *classes], abs=1e-6)
 
@@ -28,7 +28,7 @@ def test_features_are_score_share_rank_known_answers_and_class() -> None:
 def test_probabilities_never_rise_along_the_ranking() -> None:
     best = best_candidates(torch.tensor([[3.0, 2.0, 1.0]]), [np.empty(0, int)], 3)
     rising = Logistic((0.0, 0.0, 2.0, 0.0, *[0.0] * len(CLASSES)), 0.0)  # more for a lower rank
-    assert probabilities(rising, SHAPES["1p"], best)[0].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert probabilities(rising, [SHAPES["1p"]], best)[0].tolist() == pytest.approx([0.5, 0.5, 0.5])
 
 
 class Believer:
@@ -51,7 +51,7 @@ def test_a_fit_gives_what_is_believed_the_share_in_which_it_came_true() -> None:
     tables = {"1p": sample(graph, SHAPES["1p"], 20, "valid", [(0, 0)])}
     fitted = fit_probability(graph, scorer, tables)
     best = best_candidates(scorer.scores(tables["1p"], np.arange(1), torch.empty(1, len(graph.entities))), [np.empty(0, int)], 3)
-    assert probabilities(fitted, SHAPES["1p"], best)[0, 0] == pytest.approx(0.75, abs=0.12)
+    assert probabilities(fitted, [SHAPES["1p"]] * len(best.scores), best)[0, 0] == pytest.approx(0.75, abs=0.12)
     found = check_probability(graph, scorer, fitted, tables)
     assert found is not None
     assert found.ece < 0.1

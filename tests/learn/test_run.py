@@ -21,16 +21,16 @@ def test_a_saved_model_gives_the_same_scores(trainer, queries, graph, tmp_path: 
         assert torch.equal(first.scores(table, rows, buffers[0]), second.scores(table, rows, buffers[1]))
 
 
-@pytest.mark.parametrize("variant", ["triple-only", "reified"])
-def test_scores_of_a_variant_come_in_the_order_of_the_rows(trainer, queries, graph, variant: str) -> None:
+@pytest.mark.parametrize("variant", ["qualified", "triple-only", "reified"])
+def test_queries_of_several_shapes_are_scored_together_in_the_order_of_their_rows(trainer, queries, graph, variant: str) -> None:
     scorer = trainer("train.epochs=1", f"train.variant={variant}")
     scorer.train()
     scorer = scorer._run.scorer()
-    table = queries["2i"]
-    rows = np.array([4, 0, 2])
-    together = scorer.vectors(table, rows)
-    for place, row in enumerate(rows):
-        torch.testing.assert_close(together[place], scorer.vectors(table, np.array([row]))[0])
+    parts = [(queries["2i"], np.array([4, 0, 2])), (queries["1p"], np.array([3])), (queries["2p"], np.array([1, 0]))]
+    together = scorer.scores_of(parts, torch.empty(6, len(graph.entities)))
+    alone = [(table, np.array([row])) for table, rows in parts for row in rows]
+    for place, (table, row) in enumerate(alone):
+        torch.testing.assert_close(together[place], scorer.scores(table, row, torch.empty(1, len(graph.entities)))[0])
 
 
 def test_another_graph_of_the_same_vocabulary_can_take_its_place(trainer, graph, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, QueryTable, Shape, Variable
-from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, WEIGHTS, Mixture, Weights, fit_weights, shape_class
+from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, WEIGHTS, Mixture, Weights, fit_weights, mixed, shape_class
 
 
 class Fixed:
@@ -19,6 +20,9 @@ class Fixed:
 
     def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
         return out.copy_(self.values.expand(len(rows), -1))
+
+    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self.values.expand(sum(len(rows) for _, rows in parts), -1))
 
 
 @pytest.fixture
@@ -66,6 +70,21 @@ def test_the_mixture_adds_the_logarithms_by_their_weights(table: QueryTable) -> 
     assert scores[0, 2].item() == pytest.approx(0.75 * np.log(0.5) + 0.25 * np.log(1e-12), abs=1e-4)  # a truth of 0 stays finite
 
 
+def test_queries_of_several_classes_are_weighted_each_by_its_own(graph: Graph, table: QueryTable) -> None:
+    twice = Query.conjunction([Atom("a", "r", Variable("y")), Atom(Variable("y"), "r", Variable("x"))], "x").to_table(graph)
+    both = Query.conjunction([Atom("a", "r", Variable("x")), Atom("c", "r", Variable("x"))], "x").to_table(graph)
+    weights = Weights({**dict.fromkeys(CLASSES, 0.0), "path": 0.25, "intersection": 1.0})
+    mixture = Mixture(Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0), weights)
+    parts = [(part, np.array([0])) for part in (table, twice, both)]
+    together = mixture.scores_of(parts, torch.empty(3, 4))
+    assert together[:, 1].tolist() == pytest.approx([np.log(0.25), 0.75 * np.log(0.25) + 0.25 * np.log(0.5), np.log(0.5)])
+    for place, (part, rows) in enumerate(parts):
+        alone = mixture.scores(part, rows, torch.empty(1, 4))[0]
+        assert torch.equal(together[place], alone)
+        scores = torch.log(torch.tensor([[1.0, 2, 4, 1]])), torch.tensor([[0.1, 0.5, 0.25, 1.0]])
+        torch.testing.assert_close(mixed(*scores, weights.of(part.shape))[0], alone)
+
+
 def test_each_of_the_two_can_be_switched_off(table: QueryTable) -> None:
     encoder, executor = Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0)
     row, out = np.array([0]), torch.empty(1, 4)
@@ -109,6 +128,9 @@ def test_two_threads_may_ask_at_once(table: QueryTable) -> None:
             out.copy_(torch.nn.functional.one_hot(torch.from_numpy(rows), 4) * 9.0)
             barrier.wait(timeout=10)
             return out
+
+        def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor) -> torch.Tensor:
+            return self.scores(*parts[0], out)
 
     mixture = Mixture(OneAnswer(), Fixed(0.5, 0.5, 0.5, 0.5), Weights(dict.fromkeys(CLASSES, 0.5)))
     with ThreadPoolExecutor(2) as pool:

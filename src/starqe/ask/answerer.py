@@ -196,7 +196,7 @@ class Answerer:
         """Gives the best candidates of every query with their probabilities, and why there are none where it has no shape."""
         found: list[list[tuple[int, float]]] = [[] for _ in queries]
         problems = [""] * len(queries)
-        by_shape: dict[Shape, list[tuple[int, QueryTable]]] = {}
+        members: list[tuple[int, QueryTable]] = []
         for i, query in enumerate(queries):
             if not counts[i]:
                 continue
@@ -209,28 +209,31 @@ class Answerer:
             except UnsupportedError as error:
                 problems[i] = str(error)
                 continue
-            by_shape.setdefault(table.shape, []).append((i, table))
-        for shape, members in by_shape.items():
-            for start in range(0, len(members), _BATCH):
-                part = members[start : start + _BATCH]
-                self._predict_batch(shape, part, queries, known, counts, found)
+            members.append((i, table))
+        for start in range(0, len(members), _BATCH):
+            self._predict_batch(members[start : start + _BATCH], queries, known, counts, found)
         return found, problems
 
     def _predict_batch(
         self,
-        shape: Shape,
         members: Sequence[tuple[int, QueryTable]],
         queries: Sequence[Query],
         known: Sequence[np.ndarray],
         counts: Sequence[int],
         found: list[list[tuple[int, float]]],
     ) -> None:
-        table, numbers = stack([table for _, table in members]), [i for i, _ in members]
+        by_shape: dict[Shape, list[tuple[int, QueryTable]]] = {}
+        for i, table in members:
+            by_shape.setdefault(table.shape, []).append((i, table))
+        tables = [stack([table for _, table in of_shape]) for of_shape in by_shape.values()]
+        numbers = [i for of_shape in by_shape.values() for i, _ in of_shape]
+        shapes = [shape for shape, of_shape in by_shape.items() for _ in of_shape]
         most = max(MOST_PREDICTED, *(counts[i] for i in numbers))  # whoever asks for few may ask for more, or for reasons, next
         with torch.inference_mode():
-            scores = self._mixture.scores(table, np.arange(len(table)), torch.empty(len(table), len(self.graph.entities)))
+            parts = [(table, np.arange(len(table))) for table in tables]
+            scores = self._mixture.scores_of(parts, torch.empty(len(members), len(self.graph.entities)))
             best = best_candidates(scores, [known[i] for i in numbers], most)
-        chances = probabilities(self.probability, shape, best)
+        chances = probabilities(self.probability, shapes, best)
         for place, i in enumerate(numbers):
             there = np.isfinite(best.scores[place])
             ranked = list(zip(best.entities[place][there].tolist(), chances[place][there].tolist(), strict=True))

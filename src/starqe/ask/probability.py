@@ -4,7 +4,7 @@ It is fitted on validation queries, asked with train alone as known: which of th
 statements are added? So it is the probability for queries that do lack an answer. B queries · K candidates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,24 +46,25 @@ def best_candidates(scores: Tensor, known: list[np.ndarray], count: int) -> Best
     return Best(entities_.numpy(), values.numpy(), shares.numpy(), np.array([len(of_row) for of_row in known]))
 
 
-def answer_features(shape: Shape, best: Best) -> np.ndarray:
-    """Gives what the probability is computed from: (B, K, features)."""
+def answer_features(shapes: Sequence[Shape], best: Best) -> np.ndarray:
+    """Gives what the probability is computed from, with the shape of each query: (B, K, features)."""
     ranks = np.broadcast_to(np.log(np.arange(1, best.scores.shape[1] + 1)), best.scores.shape)
     known = np.broadcast_to(np.log1p(best.known)[:, None], best.scores.shape)
-    classes = [np.full(best.scores.shape, float(shape_class(shape) == name)) for name in CLASSES]
+    own = np.array([CLASSES.index(shape_class(shape)) for shape in shapes])
+    classes = [np.broadcast_to((own == place)[:, None].astype(float), best.scores.shape) for place in range(len(CLASSES))]
     return np.stack([best.scores, best.shares, ranks, known, *classes], axis=2)
 
 
-def probabilities(fitted: Logistic, shape: Shape, best: Best) -> np.ndarray:
+def probabilities(fitted: Logistic, shapes: Sequence[Shape], best: Best) -> np.ndarray:
     """Gives the probabilities of candidates; they never rise along the ranking: (B, K)."""
-    features = answer_features(shape, best)
+    features = answer_features(shapes, best)
     there = np.isfinite(features[:, :, 0])
     found = np.zeros(best.scores.shape)
     found[there] = fitted(features[there])
     return np.minimum.accumulate(found, axis=1)
 
 
-def candidate_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[Shape, Best, np.ndarray]]:
+def candidate_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[list[Shape], Best, np.ndarray]]:
     """Asks queries with their easy answers as known: the best candidates of each, and which of them are hard answers. (B, K) bool."""
     found = []
     for table in tables.values():
@@ -75,7 +76,7 @@ def candidate_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTabl
             answers = [either.entities[either.offsets[i] : either.offsets[i + 1]] for i in range(len(rows))]
             new = [hard.entities[hard.offsets[i] : hard.offsets[i + 1]] for i in range(len(rows))]
             best = best_candidates(scores, [np.setdiff1d(a, b) for a, b in zip(answers, new, strict=True)], CANDIDATES)
-            found.append((table.shape, best, np.stack([np.isin(best.entities[i], new[i]) for i in range(len(rows))])))
+            found.append(([table.shape] * len(rows), best, np.stack([np.isin(best.entities[i], new[i]) for i in range(len(rows))])))
     return found
 
 
@@ -86,7 +87,7 @@ def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, Query
         QueryError: No validation query has a hard answer.
     """
     cases = candidate_cases(graph, scorer, validation)
-    features = [answer_features(shape, best)[np.isfinite(best.scores)] for shape, best, _ in cases]
+    features = [answer_features(shapes, best)[np.isfinite(best.scores)] for shapes, best, _ in cases]
     truth = [holds[np.isfinite(best.scores)] for _, best, holds in cases]
     if not truth:
         raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
@@ -99,9 +100,9 @@ def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Ma
     The scorer knows train only, as when the probabilities were fitted.
     """
     said, held = [np.empty(0)], [np.empty(0, bool)]
-    for shape, best, holds in candidate_cases(graph, scorer, tables):
+    for shapes, best, holds in candidate_cases(graph, scorer, tables):
         there = np.isfinite(best.scores)
-        said.append(probabilities(fitted, shape, best)[there])
+        said.append(probabilities(fitted, shapes, best)[there])
         held.append(holds[there])
     probability, truth = np.concatenate(said), np.concatenate(held)
     return reliability(probability, truth) if len(truth) else None

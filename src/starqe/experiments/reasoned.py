@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from starqe.experiments.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import SPLITS
-from starqe.measure.evaluate import Scorer
 from starqe.measure.protocol import PROTOCOLS
 from starqe.measure.ranks import Ragged, filtered_ranks
 from starqe.queries import QueryTable, answer_rows
 from starqe.reason.executor import Executor
-from starqe.reason.mixture import Mixture
+from starqe.reason.mixture import mixed
 from starqe.reason.plan import plan_of
-from starqe.reason.reasoner import Reasoner
+from starqe.reason.reasoner import RANKED_BY, Reasoner
 
 BATCH = 64
 """How many queries are worked on together."""
@@ -31,21 +29,6 @@ ALONE = "alone"
 
 Measured = dict[str, Any]
 """What is kept of a table; see `measured`."""
-
-
-class _Once:
-    """Scores a batch once, however often it is asked for it in a row."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self._rows: np.ndarray | None = None
-        self._scores = torch.empty(0)
-
-    def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
-        """Gives the scores of all entities for these rows of a table: (B, V)."""
-        if self._rows is not rows:
-            self._scores, self._rows = self._scorer.scores(table, rows, torch.empty_like(out)), rows
-        return out.copy_(self._scores)
 
 
 def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
@@ -70,16 +53,16 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
 
 def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
     """Ranks the answers of every query by every protocol: realistic ranks, by what ranks."""
-    encoder, executor = _Once(reasoner.encoder), _Once(reasoner.executor(["train"]))
-    scorers: dict[str, Scorer] = {"encoder": encoder, "executor": executor, "mixture": Mixture(encoder, executor, reasoner.weights)}
+    executor, weight = reasoner.executor(["train"]), reasoner.weights.of(table.shape)
     tasks = {name: protocol(reasoner.graph, table, np.arange(len(table))) for name, protocol in PROTOCOLS.items()}
-    ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in scorers} for name in tasks}
+    ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in RANKED_BY} for name in tasks}
     candidates: dict[str, list[int]] = {name: [] for name in tasks}
-    buffer = torch.empty(BATCH, len(reasoner.graph.entities))  # (B, V)
+    buffers = torch.empty(2, BATCH, len(reasoner.graph.entities))  # (2, B, V)
     for start in range(0, len(table), BATCH):
         rows = np.arange(start, min(start + BATCH, len(table)))
-        for by, scorer in scorers.items():
-            scores = scorer.scores(table, rows, buffer[: len(rows)])
+        encoded = reasoner.encoder.scores(table, rows, buffers[0, : len(rows)])
+        truth = executor.scores(table, rows, buffers[1, : len(rows)])
+        for by, scores in {"encoder": encoded, "executor": truth, "mixture": mixed(encoded, truth, weight)}.items():
             for name, task in tasks.items():
                 first, last = np.searchsorted(task.rows, [start, start + len(rows)])
                 own = scores[torch.from_numpy(task.rows[first:last] - start)]

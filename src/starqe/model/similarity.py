@@ -15,6 +15,8 @@ from torch import Tensor
 
 SMALLEST_NORM = 1e-12
 SMALLEST_DISTANCE = 1e-4
+FEW = 4
+"""Up to so many vectors are compared with the entities in the order that suits few."""
 
 
 class Similarity(ABC):
@@ -62,6 +64,16 @@ class Similarity(ABC):
         """Turns C into the gradient of the entities, in place; C itself where nothing is said. (V, D)."""
 
 
+def _products(vectors: Tensor, entities: Tensor, out: Tensor) -> Tensor:
+    """Fills ``out`` with x·y. (B, D), (V, D) -> (B, V).
+
+    For few vectors the entities are the left factor: as the right one, all of them would be copied into another order first.
+    """
+    if len(vectors) <= FEW:
+        return out.copy_((entities @ vectors.T).T)
+    return torch.mm(vectors, entities.T, out=out)
+
+
 def _length(rows: Tensor) -> Tensor:
     return torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min_(SMALLEST_NORM)  # type: ignore[no-any-return]
 
@@ -73,7 +85,7 @@ class Dot(Similarity):
         """Needs nothing."""
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:  # noqa: ARG002
-        return torch.mm(vectors, entities.T, out=out)
+        return _products(vectors, entities, out)
 
 
 class Cosine(Similarity):
@@ -92,7 +104,7 @@ class Cosine(Similarity):
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
         assert terms is not None
-        return torch.mm(self.operand(vectors), entities.T, out=out).mul_(terms)
+        return _products(self.operand(vectors), entities, out).mul_(terms)
 
     def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
         """Divides by |y|."""

@@ -5,9 +5,9 @@ on validation queries, one for each class of shapes, so that shapes which nobody
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from starqe.errors import StorageError
 from starqe.kg import Graph
+from starqe.learn.examples import Part
 from starqe.measure.evaluate import Scorer
 from starqe.measure.protocol import strict
 from starqe.measure.ranks import filtered_ranks
@@ -73,25 +74,53 @@ ENCODER, EXECUTOR, EVEN = (Weights(dict.fromkeys(CLASSES, weight)) for weight in
 """One of the two switched off, and both alike."""
 
 
-class Mixture:
-    """Scores entities by encoder and executor together (a `Scorer`)."""
+class PartsScorer(Scorer, Protocol):
+    """A scorer that takes queries of several shapes in one pass."""
 
-    def __init__(self, encoder: Scorer, executor: Scorer, weights: Weights) -> None:
+    def scores_of(self, parts: Sequence[Part], out: Tensor) -> Tensor:
+        """Gives the scores of all entities for rows of several tables, part after part: (B, V)."""
+
+
+class Mixture:
+    """Scores entities by encoder and executor together (a `PartsScorer`)."""
+
+    def __init__(self, encoder: PartsScorer, executor: Scorer, weights: Weights) -> None:
         self._encoder, self._executor, self.weights = encoder, executor, weights
         self._own = threading.local()  # a second buffer for each thread that asks
 
     def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor) -> Tensor:
         """Gives the weighted sum of both logarithms for these rows of a table: (B, V)."""
-        weight = self.weights.of(table.shape)
-        if weight == 0:
-            return log_share(self._encoder.scores(table, rows, out))
-        if weight == 1:
-            return _log_truth(self._executor.scores(table, rows, out))
+        return self.scores_of([(table, rows)], out)
+
+    def scores_of(self, parts: Sequence[Part], out: Tensor) -> Tensor:
+        """Gives the weighted sums for rows of several tables, part after part: (B, V). They are encoded together."""
+        weights = [self.weights.of(table.shape) for table, _ in parts]
+        if not any(weights):
+            return log_share(self._encoder.scores_of(parts, out))
+        encoded = log_share(self._encoder.scores_of(parts, self._second(out))) if min(weights) < 1 else out
+        start = 0
+        for (table, rows), weight in zip(parts, weights, strict=True):
+            own, other = out[start : start + len(rows)], encoded[start : start + len(rows)]
+            start += len(rows)
+            if weight == 0:
+                own.copy_(other)
+                continue
+            own.copy_(_log_truth(self._executor.scores(table, rows, own)))
+            if weight < 1:
+                own.mul_(weight).add_(other, alpha=1 - weight)
+        return out
+
+    def _second(self, out: Tensor) -> Tensor:
+        """Gives this thread's second buffer, of the shape of ``out``."""
         second: Tensor | None = getattr(self._own, "second", None)
-        if second is None or len(second) < len(rows):
+        if second is None or len(second) < len(out):
             second = self._own.second = torch.empty_like(out)
-        encoded = log_share(self._encoder.scores(table, rows, second[: len(rows)]))
-        return _log_truth(self._executor.scores(table, rows, out)).mul_(weight).add_(encoded, alpha=1 - weight)
+        return second[: len(out)]
+
+
+def mixed(encoded: Tensor, truth: Tensor, weight: float) -> Tensor:
+    """Gives the weighted sum of both logarithms, of an encoder's scores and an executor's truths. (B, V)."""
+    return _log_truth(truth.clone()).mul_(weight).add_(log_share(encoded.clone()), alpha=1 - weight)
 
 
 def _log_truth(truth: Tensor) -> Tensor:
