@@ -48,7 +48,8 @@ def test_a_recipe_file_and_settings_on_top_of_it(place: Path) -> None:
 
 
 def test_resuming_needs_no_recipe_and_refuses_another(place: Path) -> None:
-    call("train", place / "graph", place / "queries", "--out", place / "run", "--resume")
+    printed = call("train", place / "graph", place / "queries", "--out", place / "run", "--resume")
+    assert "this training was finished before" in printed
     with pytest.raises(ConfigError, match="has another recipe"):
         call("train", place / "graph", place / "queries", "--preset", "starqe", "--out", place / "run", "--resume")
 

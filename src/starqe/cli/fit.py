@@ -60,6 +60,8 @@ def fit(
                 print(f"{name}: {line['progress']:.0%} of its time, loss per query {line['loss_per_query']:.2f}", flush=True)
 
         answerer = make(graph, out, minutes, seed, resume, note)
+    if resume and not shown and not as_json:
+        print("this training was finished before. A longer one is a new run")
     held_out = len(answerer.graph.known(["valid"]))
     result = {"run": str(out), "statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
     result |= {"held_out_for_validation": held_out, "validation_mrr": best}

@@ -57,8 +57,11 @@ def train(
         raise
     with _Reporter(out, tensorboard, quiet=as_json) as reporter:
         trainer = Trainer(run, lesson, minutes, reporter.note)
-        if resume and not trainer.resume() and not as_json:
+        there = trainer.resume() if resume else True
+        if not as_json and not there:
             print("no checkpoint yet: starting from the beginning")
+        if not as_json and trainer.counters.finished:
+            print("this training was finished before, and its rate has fallen to the end. A longer one is a new run")
         reporter.begin(trainer)
         counters = trainer.train()
     result = {
