@@ -178,6 +178,41 @@ def test_queries_of_another_graph_are_refused(trainer: MakeTrainer, queries, tmp
         QueryLesson(run, queries)
 
 
+def test_a_gradient_that_is_not_a_number_is_caught_before_it_spoils_the_weights(trainer: MakeTrainer) -> None:
+    made = trainer()
+    made.model.relation_embedding.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(TrainingError, match=r"the gradient is not a number at step 0.*checkpoint is intact"):
+        made.step(next(made.lesson.batches(0)))
+    assert all(torch.isfinite(weight).all() for weight in made.model.parameters())
+
+
+def test_patience_needs_validation_or_a_limit(graph, queries, tmp_path: Path) -> None:
+    recipe = Recipe().with_settings(
+        ["train.patience=2", "train.epochs=1000", "train.one_hop_per_direction=30", "train.queries_per_shape=20"]
+    )
+    run = Run.create(tmp_path / "run", recipe, graph)
+    with pytest.raises(ConfigError, match=r"train.patience=2 stops by validation, and there is nothing to validate on"):
+        Trainer(run, QueryLesson(run, queries)).train()
+    assert Trainer(run, QueryLesson(run, queries), minutes=0.001).train().finished
+
+
+def test_the_best_model_is_kept_even_if_it_is_better_by_less_than_delta(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = trainer("train.epochs=100", "train.patience=3", "train.delta=0.02")
+    found = iter([50.0, 50.9, 50.95, 50.8, 40.0])
+    monkeypatch.setattr(made.lesson, "validate", lambda _: {"average": next(found)})
+    counters = made.train()
+    assert (counters.best, counters.best_epoch, counters.epoch) == (50.95, 2, 4)  # three epochs without a gain of 2%
+
+
+def test_only_the_first_queries_of_a_table_are_the_pool(graph, queries, tmp_path: Path) -> None:
+    run = Run.create(
+        tmp_path / "run", Recipe().with_settings(['train.shapes=["2i"]', "train.pool_per_shape=5", "train.one_hop=none"]), graph
+    )
+    lesson = QueryLesson(run, queries)
+    assert lesson.per_epoch == 5
+    assert {int(row) for batch in lesson.batches(0) for _, rows in batch for row in rows} == set(range(5))
+
+
 def test_a_shape_that_the_tables_lack_is_named(graph, queries, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", Recipe(), graph)
     some = {name: table for name, table in queries.items() if name != "3i"}

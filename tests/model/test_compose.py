@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from starqe.model.compose import COMPOSE
+from starqe.model.compose import COMPOSE, NEUTRAL
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,11 @@ def test_a_rotation_by_zero_has_a_finite_gradient():
     relation = torch.zeros(1, 4, requires_grad=True)
     COMPOSE["rotate"](torch.ones(1, 4), relation).sum().backward()
     assert relation.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", COMPOSE)
+def test_the_neutral_relation_leaves_the_features_of_a_node_as_they_are(name):
+    node = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
+    composed = COMPOSE[name](node, NEUTRAL[name](4))
+    expected = torch.tensor([[1.0, 4.0, 3.0, -2.0]]) if name == "correlate" else node  # c_k is feature -k there
+    torch.testing.assert_close(composed, expected)

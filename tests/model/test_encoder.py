@@ -194,3 +194,10 @@ def test_a_user_shape_with_parallel_edges_and_a_loop_of_edges_is_encoded(space):
         np.array([2], np.int32),
     )
     assert encoder_of({}, space)(collate([(query, np.array([0]))], space)).isfinite().all()
+
+
+def test_the_parts_that_are_computed_with_fewer_bits_fit_together(encoder, mixed_batch):
+    with torch.autocast("cpu", torch.bfloat16):
+        vectors = encoder(mixed_batch, torch.Generator().manual_seed(0))
+    vectors.float().sum().backward()
+    assert torch.isfinite(vectors.float()).all()

@@ -15,7 +15,7 @@ from starqe.learn.examples import Examples, Part
 from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run
 from starqe.learn.scorer import EncoderScorer
-from starqe.measure.evaluate import Measure, evaluate
+from starqe.measure.evaluate import WORKERS, Measure, evaluate
 from starqe.measure.rows import Row
 from starqe.model import Encoder, collate
 from starqe.queries import QueryTable, check_tables
@@ -36,6 +36,10 @@ class Lesson(Protocol[Batch]):
     @property
     def steps_per_epoch(self) -> int:
         """How many batches an epoch has."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether there is something to validate on."""
 
     def new_model(self) -> nn.Module:
         """Makes a model with its first weights; the seed decides them."""
@@ -65,9 +69,10 @@ class QueryLesson:
         recipe = run.recipe
         self._run, self._config = run, recipe.train
         check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
-        self.examples = Examples(run.graph, {name: _table(queries, name) for name in self._config.shapes}, self._config, recipe.seed)
-        first = self._config.validation_queries
-        self._validation = {name: table.take(range(min(first, len(table)))) for name, table in (validation or {}).items() if len(table)}
+        pool = {name: _first(_table(queries, name), self._config.pool_per_shape) for name in self._config.shapes}
+        self.examples = Examples(run.graph, pool, self._config, recipe.seed)
+        count = self._config.validation_queries
+        self._validation = {name: _first(table, count) for name, table in (validation or {}).items() if len(table)}
         self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
 
     @property
@@ -79,6 +84,11 @@ class QueryLesson:
     def steps_per_epoch(self) -> int:
         """How many batches an epoch has."""
         return self.examples.steps_per_epoch
+
+    @property
+    def validates(self) -> bool:
+        """Whether there are validation queries, and they are wanted."""
+        return bool(self._config.validation_queries and self._validation)
 
     def new_model(self) -> Encoder:
         """Makes an encoder with its first weights."""
@@ -99,7 +109,7 @@ class QueryLesson:
 
     def validate(self, model: nn.Module) -> Validation:
         """Gives the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
-        if not self._config.validation_queries or not self._validation:
+        if not self.validates:
             return {}
         rows = self.measure(model)
         return {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
@@ -113,12 +123,17 @@ class QueryLesson:
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
         weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
+        rows = 128 * (2 if self._config.loss == "binary" else 1) + Measure().batch * min(torch.get_num_threads(), WORKERS)
+        buffers = rows * len(self._run.graph.entities) * 4
         tables = sum(
             t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
             for t in self.examples.tables
         )
         return round((weights * copies + buffers + tables) / 1e6)
+
+
+def _first(table: QueryTable, count: int) -> QueryTable:
+    return table if len(table) <= count else table.take(range(count))
 
 
 def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:

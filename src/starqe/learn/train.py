@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from starqe.errors import TrainingError
+from starqe.errors import ConfigError, TrainingError
 from starqe.learn.config import AnyRecipe, LoopConfig
 from starqe.learn.lesson import Lesson, Validation
 from starqe.learn.run import RunFolder
@@ -35,8 +35,10 @@ class Counters:
     """Time spent in training and validation so far, over all resumptions."""
     best: float | None = None
     best_epoch: int | None = None
+    reference: float | None = None
+    """The last validation that was better than the one before it by more than delta: patience counts from there."""
     worse: int = 0
-    """Epochs since the best."""
+    """Epochs since then."""
     metrics_size: int = 0
     finished: bool = False
 
@@ -98,15 +100,23 @@ class Trainer:
         self.noise.set_state(tensors["noise"])
         self._last_report = self.counters.queries, self.counters.seconds
         named = {name: parameter for name, parameter in self.model.named_parameters() if f"adam/{name}/step" in tensors}
-        self.optimizer.state.update({parameter: _below(tensors, f"adam/{name}") for name, parameter in named.items()})
+        for name, parameter in named.items():
+            moments = _below(tensors, f"adam/{name}")
+            self.optimizer.state[parameter] = {key: moment.to(parameter.device) for key, moment in moments.items()}
         return True
 
     def train(self) -> Counters:
         """Trains to the end, or until the time is up; gives where it got.
 
         Raises:
+            ConfigError: Training should stop by validation, and nothing is validated.
             TrainingError: The loss is not a number.
         """
+        if self._config.patience and self._limit is None and not self.lesson.validates:
+            raise ConfigError(
+                f"train.patience={self._config.patience} stops by validation, and there is nothing to validate on. Give validation "
+                "queries, or a limit in minutes, or set train.patience=0 and train.epochs"
+            )
         while not self.counters.finished:
             for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
                 self.step(batch)
@@ -132,13 +142,13 @@ class Trainer:
         loss_per_query, queries = self.lesson.loss_per_query(self.model, batch, self.noise)
         loss = float(loss_per_query.detach())
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is not a number at step {self.counters.step} (learning rate {rate:.2g}). The last checkpoint is intact; "
-                "try a lower train.learning_rate or train.clip=1"
-            )
+            raise self._diverged("loss", rate)
         loss_per_query.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in self.model.parameters() if parameter.grad is not None])
+        if not math.isfinite(norm):
+            raise self._diverged("gradient", rate)
         if self._config.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.clip)
+            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self._config.clip, norm)
         self.optimizer.step()
         self._follow()
         self.counters.step += 1
@@ -146,6 +156,12 @@ class Trainer:
         self.counters.queries += queries
         self._loss += loss * queries
         return queries
+
+    def _diverged(self, what: str, rate: float) -> TrainingError:
+        return TrainingError(
+            f"the {what} is not a number at step {self.counters.step} (learning rate {rate:.2g}). The last checkpoint is intact; "
+            "try a lower train.learning_rate or train.clip=1"
+        )
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -201,9 +217,11 @@ class Trainer:
         """Validates, keeps the best, reports, decides whether to stop, and saves: in this order."""
         counters, config = self.counters, self._config
         score, found = self._validate()
-        if score is None or counters.best is None or score > counters.best * (1 + config.delta):
-            counters.best, counters.best_epoch, counters.worse = score, counters.epoch, 0
+        if score is None or counters.best is None or score > counters.best:
+            counters.best, counters.best_epoch = score, counters.epoch
             self._run.save_weights(self.best_guess.state_dict())
+        if score is None or counters.reference is None or score > counters.reference * (1 + config.delta):
+            counters.reference, counters.worse = score, 0
         else:
             counters.worse += 1
         self._report(

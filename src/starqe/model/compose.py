@@ -53,3 +53,18 @@ COMPOSE: Mapping[str, Compose] = {
     "subtract": torch.sub,
 }
 """Both γ_q (a pair's value with its relation) and γ_r (a node with a qualified relation) are chosen from here."""
+
+
+def _one_and_zeros(ones: int, width: int) -> Tensor:
+    return torch.cat([torch.ones(ones), torch.zeros(width - ones)])
+
+
+NEUTRAL: Mapping[str, Callable[[int], Tensor]] = {
+    "multiply": torch.ones,
+    "complex": lambda width: _one_and_zeros(width // 2, width),
+    "rotate": lambda width: _one_and_zeros(width // 2, width),
+    "correlate": lambda width: _one_and_zeros(1, width),
+    "convolve": lambda width: _one_and_zeros(1, width),
+    "subtract": torch.zeros,
+}
+"""The relation of a given width that leaves a node as it is (and for "correlate", its features in another order)."""

@@ -72,4 +72,8 @@ class ModelConfig(Section):
             raise ValueError(f"steps '{self.steps}' and shared layers need at least one layer, found layers 0. Set layers to 1 or more")
         if self.layers == 0 and self.pooling == "target":
             raise ValueError("pooling 'target' without layers sees nothing of the query. Set pooling to 'sum-with-values', or add layers")
+        if self.shared and self.batch_norm:
+            raise ValueError(
+                "a shared layer has one batch norm, and its steps have different statistics. Set batch_norm or shared to false"
+            )
         return self

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from starqe.model.compose import COMPOSE
+from starqe.model.compose import COMPOSE, NEUTRAL
 from starqe.model.config import ModelConfig
 from starqe.model.noise import drop
 from starqe.model.qualify import QUALIFY
@@ -43,6 +43,7 @@ class StarELayer(nn.Module):
         super().__init__()
         width, heads = config.width, config.heads
         self.dropout = config.dropout
+        self.edge_composition = config.edge_composition
         self.compose_pair, self.compose_edge = COMPOSE[config.pair_composition], COMPOSE[config.edge_composition]
         self.qualify = QUALIFY[config.qualification](width, heads)
         self.weigh_forward, self.weigh_backward = (WEIGH[config.weighting](width, heads) for _ in range(2))
@@ -54,13 +55,14 @@ class StarELayer(nn.Module):
         self.activate = ACTIVATE[config.activation]()
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws the weights; the loop relation begins as 1, so that a product leaves the node as it is, and the bias as 0."""
+        """Draws the weights; the loop relation begins as what changes a node least (see `NEUTRAL`), and the bias as 0."""
         for matrix in (self.forward_weight, self.backward_weight, self.loop_weight, self.relation_weight):
             if matrix is not None:
                 xavier(matrix, generator)
         for module in (self.qualify, self.weigh_forward, self.weigh_backward):
             module.reset_parameters(generator)
-        nn.init.ones_(self.loop_relation)
+        with torch.no_grad():
+            self.loop_relation.copy_(NEUTRAL[self.edge_composition](len(self.loop_relation)))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -77,9 +79,9 @@ class StarELayer(nn.Module):
         ):
             qualified = self.qualify(relations.index_select(0, relation), digest, step.pair_edge)  # (e, D)
             received = self._receive(nodes, qualified, direction, matrix, weigh)  # (T, D)
-            total.index_add_(0, direction.place, drop(received, self.dropout, noise))
+            total.index_add_(0, direction.place, drop(received, self.dropout, noise).to(total.dtype))
         new = self._finish(total, noise)
-        return new if everyone else nodes.index_copy(0, step.updated, new)
+        return new if everyone else nodes.index_copy(0, step.updated, new.to(nodes.dtype))
 
     def update_relations(self, relations: Tensor) -> Tensor:
         """Gives W_r R. (relations in use, D)."""

@@ -41,12 +41,13 @@ class Similarity(ABC):
         Args:
             vectors: The query vectors.
             entities: The rows to compare with.
-            out: A buffer that is filled and given back, to save an allocation.
+            out: A buffer that is filled and given back, to save an allocation. It may be on another device.
             terms: `terms` of the entities, if they are known already.
         """
         with torch.no_grad():
-            out = vectors.new_empty(len(vectors), len(entities)) if out is None else out
-            return self._fill(vectors, entities, out, self.terms(entities) if terms is None else terms)
+            place = vectors.new_empty(len(vectors), len(entities)) if out is None or out.device != vectors.device else out
+            scores = self._fill(vectors, entities, place, self.terms(entities) if terms is None else terms)
+            return scores if out is None or out is place else out.copy_(scores)
 
     @abstractmethod
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:

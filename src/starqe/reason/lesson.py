@@ -40,6 +40,11 @@ class PredictLesson:
         """How many batches an epoch has."""
         return self.statements.steps_per_epoch
 
+    @property
+    def validates(self) -> bool:
+        """Whether there are validation statements, and they are wanted."""
+        return bool(len(self._validation))
+
     def new_model(self) -> Predictor:
         """Makes a predictor with its first weights."""
         return self._run.new_predictor()
@@ -72,7 +77,7 @@ class PredictLesson:
     def validate(self, model: nn.Module) -> Validation:
         """Gives the mean MRR of tails, heads and both, in percent: filtered by train and valid, all entities candidates."""
         assert isinstance(model, Predictor)
-        if not len(self._validation):
+        if not self.validates:
             return {}
         sums = rank_links(PredictorScorer(model), self._run.graph, self._validation, LINKS["ours"], ("train", "valid"))
         found = {name: 100 * part.estimate("MRR", "macro").value for name, part in sums.items()}
