@@ -17,6 +17,7 @@ import pytest
 from starqe.ask import Answerer
 from starqe.cli.ask import common_start, spoken
 from starqe.cli.prompt import completer, example
+from starqe.cli.show import print_table
 
 Starqe = Callable[..., tuple[int, str, str]]
 
@@ -246,3 +247,13 @@ def test_a_conversation_on_a_terminal(terminal: Terminal, tmp_path: Path) -> Non
     history = (tmp_path / ".cache" / "starqe" / "history").read_text(encoding="utf-8")
     assert '  "Albert Einstein" "educated at" ?x }' in history
     assert "SELECT nonsense" in history
+
+
+def test_names_between_colons_are_not_taken_for_pictures(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["name"], [["urn:book:17"]])
+    assert "urn:book:17" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--json"], ["--explain"]])
+def test_rows_alone_are_not_asked_for_more(starqe: Starqe, askable_run: Path, more: list[str]) -> None:
+    assert starqe("ask", askable_run, "SELECT ?x { ?x r:country e:Germany }", "--csv", *more)[0] == 2

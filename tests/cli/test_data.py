@@ -167,6 +167,14 @@ def test_an_existing_graph_is_noticed_before_hours_of_reading(run, stored, tmp_p
     assert "exists already" in run("import", tmp_path / "not even there", stored)[2]
 
 
+def test_a_graph_folder_that_holds_more_is_not_replaced_and_noticed_as_early(run, stored, tmp_path):
+    (stored / "queries").mkdir()
+    code, _, err = run("import", tmp_path / "not even there", stored, "--overwrite")
+    assert code == 1
+    assert "is not replaced: it also holds 'queries', which is no file of a graph. Move it elsewhere" in err
+    assert (stored / "queries").is_dir()
+
+
 def test_a_folder_of_something_else_is_never_replaced(run, source, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.doc").touch()

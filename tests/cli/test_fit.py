@@ -45,7 +45,7 @@ def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_p
     out = tmp_path / "run"
     code, printed, err = starqe("fit", trig, "--out", out, "--minutes", 0.1, "--threads", 1)
     assert (code, err) == (0, "")
-    assert "  literal values left out: without type 1\n" in printed
+    assert "  literal values left out: xsd:string 1\n" in printed
     assert f"{out}: 127 statements about 75 entities, 6 held out to check on" in printed
     assert "encoder: validation MRR" in printed
     assert "one-hop predictor: validation MRR" in printed

@@ -54,6 +54,15 @@ def test_resuming_needs_no_recipe_and_refuses_another(place: Path) -> None:
         call("train", place / "graph", place / "queries", "--preset", "starqe", "--out", place / "run", "--resume")
 
 
+@pytest.mark.parametrize("more", [["--set", "train.epochs=50"], ["--preset", "demo", "recipe.toml"]], ids=["settings", "two recipes"])
+def test_resuming_does_not_pass_over_what_it_cannot_do(place: Path, more: list[str]) -> None:
+    (place / "recipe.toml").write_text(to_toml(preset("demo")))
+    places = [str(place / name) for name in (*[word for word in more if word.endswith(".toml")], "graph", "queries")]
+    options = [word for word in more if not word.endswith(".toml")]
+    result = CliRunner().invoke(app, ["train", *places, "--out", str(place / "run"), "--resume", *options])
+    assert result.exit_code == 2
+
+
 def test_a_recipe_is_needed(place: Path) -> None:
     result = CliRunner().invoke(app, ["train", str(place / "graph"), str(place / "queries"), "--out", str(place / "none")])
     assert result.exit_code == 2

@@ -183,3 +183,17 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk):
     with pytest.raises(StorageError, match=r"No space left on device.*Nothing was changed there"):
         save_graph(graph, tiny_disk / "graph")
     assert list(tiny_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["g.trig.gz", "g.nq.zst", "g.hyper.tsv.bz2"])
+def test_an_export_with_the_name_of_a_compressed_file_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"an export is not compressed, found g\..*Leave \.\w+ out"):
+        export_graph(graph_of(train=[Statement("a", "r", "b")]), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_split_by_another_name_is_not_passed_over(tmp_path):
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (tmp_path / name).write_text("a,r,b\n")
+    with pytest.raises(InputError, match=r"splits are called train, valid and test, found dev.txt\. Rename it to valid.txt"):
+        import_graph(tmp_path)

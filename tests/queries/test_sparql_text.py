@@ -78,3 +78,10 @@ def test_a_store_gives_the_same_answers_as_the_exact_engine(data):
     assert ask_store(store, everything) == list(
         zip(*([graph.entities.identifier(id_) for id_ in column] for column in columns), strict=True)
     )
+
+
+def test_a_negation_inside_a_disjunction_has_no_text():
+    target = Variable("t")
+    formula = And((Atom("a", "r", target), Or((Atom("b", "s", target), Not(Atom("c", "t", target))))))
+    with pytest.raises(UnsupportedError, match="no negation inside a disjunction"):
+        Query(formula, (target,)).sparql()

@@ -32,6 +32,8 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask a question: what the graph knows, and what it would probably say if it were complete."""
+    if as_csv and (as_json or explain):
+        raise typer.BadParameter("--csv has rows only: leave --json and --explain out")
     import torch
 
     from starqe.ask import Answerer
@@ -140,10 +142,15 @@ def reasons_text(answerer: "Answerer", explanation: "Explanation") -> str:
 
 def _text(query: str | None) -> str | None:
     """Gives the text of the query: from standard input, from a file, or as it is given."""
+    from starqe.errors import InputError
+
     if query == "-" or (query is None and not sys.stdin.isatty()):
         return sys.stdin.read()
     if query is not None and "{" not in query and os.path.isfile(query):  # noqa: PTH113  a Path raises where a text is too long
-        return Path(query).read_text(encoding="utf-8")
+        try:
+            return Path(query).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{query}: a query is text in UTF-8. Convert the file, or is it another one?") from None
     return query
 
 

@@ -110,7 +110,7 @@ def reason(
         torch.set_num_threads(threads)
     opened = Run.open(run)
     tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit, opened.graph)
-    rows = bench_reason(Reasoner.open(opened), tables, [int(beam) for beam in beams.split(",")])
+    rows = bench_reason(Reasoner.open(opened), tables, _numbers(beams, "--beams"))
     if plot:
         plot_beams(rows, plot)
     _print_rows(rows, as_json, ("shape", "beam", "queries", "threads", "queries_per_second", "mrr", "growth_mb"))
@@ -130,10 +130,17 @@ def serve(
     """Measure the service: starts it on this machine, asks it over HTTP, and stops it."""
     from starqe.bench.serving import bench_serve
 
-    counts = [int(count) for count in clients.split(",")]
+    counts = _numbers(clients, "--clients")
     rows = bench_serve(run, seconds, counts, (by,) if by else ("encoder", "mixture"), soak, threads, seed)
     columns = ("by", "load", "asked", "distinct_queries", "statuses", "answered_per_second", "p50_ms", "p90_ms", "p99_ms")
     _print_rows(rows, as_json, (*columns, "memory_mb", "asking_cores"))
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """Reads whole numbers with commas."""
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in text.split(",")):
+        raise typer.BadParameter(f"{option} has whole numbers from 1 on, with commas, found {text!r}")
+    return [int(part) for part in text.split(",")]
 
 
 @contextlib.contextmanager

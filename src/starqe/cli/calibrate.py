@@ -53,10 +53,12 @@ def calibrate(
 def _queries(graph: "Graph", folder: Path | None, split: str, limit: int) -> dict[str, "QueryTable"]:
     """Gives the queries of a split: of a query set, or drawn as people ask them."""
     from starqe.ask import drawn_queries
-    from starqe.queries import load_queries
+    from starqe.queries import load_queries, tables_of
 
     if folder is None:
         return drawn_queries(graph, split, limit) if len(graph.known([split])) else {}
+    if split == "test" and split not in tables_of(folder):
+        return {}
     return load_queries(folder, split, None, limit, graph)
 
 

@@ -18,6 +18,7 @@ app = typer.Typer(help="Graphs: import, export, statistics; published data sets 
 
 Form = StrEnum("Form", "statements turtle trig ntriples nquads reification hypergraph")
 Format = Annotated[Form | None, typer.Option("--format", help="The form of the file; told by its extension if left out.")]
+OnError = Annotated[Literal["stop", "skip"], typer.Option(help="Stop at a malformed statement, or leave it out and count.")]
 EntityBase = Annotated[str | None, typer.Option(help="IRI in front of entity identifiers in RDF, such as http://www.wikidata.org/entity/")]
 RelationBase = Annotated[str | None, typer.Option(help="IRI in front of relation identifiers in RDF.")]
 Name = Annotated[str, typer.Argument(help="The name of a published data set, such as wd50k.")]
@@ -31,7 +32,7 @@ def import_(
     form: Format = None,
     split: Annotated[str | None, typer.Option(help="Split anew, transductively: shares of train, valid, test, such as 0.8,0.1,0.1")] = None,
     seed: Annotated[int, typer.Option(help="Decides the split.")] = 0,
-    on_error: Annotated[Literal["stop", "skip"], typer.Option(help="Stop at a malformed statement, or leave it out and count.")] = "stop",
+    on_error: OnError = "stop",
     unasserted: Annotated[Literal["leave", "keep"], typer.Option(help="What to do with reified triples that nothing asserts.")] = "leave",
     entity_base: EntityBase = None,
     relation_base: RelationBase = None,
@@ -42,9 +43,12 @@ def import_(
     from starqe.errors import StorageError
     from starqe.kg import graph_stats, import_graph, save_graph, transductive_split
     from starqe.kg.datasets import data_home, named_source
+    from starqe.kg.store import check_replaceable
 
     if graph.exists() and not overwrite:
         raise StorageError(f"{graph} exists already. Choose another place, or give --overwrite to replace it")
+    if graph.is_dir() and any(graph.iterdir()):
+        check_replaceable(graph)
     shares = _shares(split) if split else None
     source = named_source(source, data_home(os.environ, sys.platform))
     with progress("reading", unit="lines") as advance:

@@ -43,6 +43,8 @@ def evaluate(
         raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
     if links and (shapes or per_query or by != "encoder" or protocol != "both" or average != "both"):
         raise typer.BadParameter("--shapes, --per-query, --by, --protocol and --average are for queries: leave them out with --links")
+    if split == "train" and protocol == "strict":
+        raise typer.BadParameter("training queries have no answers that need another split: with --split train the protocol is paper")
     import torch
 
     from starqe.reason.run import open_run

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from starqe.cli.data import print_findings
+from starqe.cli.data import Format, OnError, print_findings
 from starqe.cli.prompt import example
 from starqe.cli.show import Json, print_json, progress
 
@@ -20,6 +20,8 @@ QUIET = 30.0
 def fit(
     source: Annotated[Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")],
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
+    form: Format = None,
+    on_error: OnError = "stop",
     minutes: Annotated[float, typer.Option(min=0.05, help="Time for training.")] = 10,
     seed: Annotated[int, typer.Option(help="Decides everything that is drawn.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
@@ -39,7 +41,7 @@ def fit(
     graph = load_graph(place) if (place / "graph.json").exists() else None
     read: dict[str, Any] = {}
     if graph is None:
-        graph, report = import_graph(place)
+        graph, report = import_graph(place, form, on_error=on_error)
         read = {"report": report.as_dict()}
         if not as_json:
             print_findings(graph, report)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starqe.ask import Answerer
     from starqe.kg import Vocabulary
 
-HISTORY = Path("~/.cache/starqe/history").expanduser()
+HISTORY = Path("~/.cache/starqe/history")
 WELCOME = "Ask in SPARQL; an empty line ends the question, Tab completes a label inside quotes, Ctrl-D leaves."
 
 
@@ -65,18 +65,18 @@ def _history(answerer: "Answerer") -> Iterator[None]:
     except ImportError:
         yield
         return
-    with contextlib.suppress(OSError):
-        readline.read_history_file(HISTORY)
+    with contextlib.suppress(OSError, RuntimeError):  # without a home there is no history
+        readline.read_history_file(HISTORY.expanduser())
     readline.set_completer_delims('"')
     readline.set_completer(completer(answerer))
     readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            HISTORY.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError, RuntimeError):  # without a home there is no history
+            HISTORY.expanduser().parent.mkdir(parents=True, exist_ok=True)
             readline.set_history_length(1_000)
-            readline.write_history_file(HISTORY)
+            readline.write_history_file(HISTORY.expanduser())
 
 
 def completer(answerer: "Answerer") -> Callable[[str, int], str | None]:

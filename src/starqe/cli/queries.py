@@ -34,6 +34,8 @@ def generate(
     from starqe.queries import QuerySettings, SparqlEngine, SqlEngine
     from starqe.queries import generate as run
 
+    if endpoint and engine != "sparql":
+        raise typer.BadParameter("--endpoint is for --engine sparql")
     chosen = _shapes(shapes, shape_file)
     names = [split.strip() for split in splits.split(",")]
     values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed}

@@ -40,7 +40,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(as_text(value)) for value in row))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
+    Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def as_text(value: Any) -> str:

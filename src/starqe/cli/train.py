@@ -120,7 +120,11 @@ def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "An
     from starqe.reason.presets import read_recipe, recipe_of
 
     if config is None and preset is None:
+        if settings:
+            raise typer.BadParameter("--set changes a recipe, and --resume goes on with the run's own: leave it out")
         return None
+    if config is not None and preset is not None:
+        raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
     recipe = read_recipe(config) if config else recipe_of(str(preset))
     return recipe.with_settings(settings)
 

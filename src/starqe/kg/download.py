@@ -130,8 +130,8 @@ def _begin(answer: http.client.HTTPResponse, size: int, note: _Note, file: Path)
     if answer.status == 200:
         return 0  # the file has changed, or the server knows no ranges
     said = answer.headers.get("Content-Range", "")
-    whole = "*" if note.size is None else note.size
-    if answer.status != 206 or not said.startswith(f"bytes {size}-") or said.rpartition("/")[2] not in (str(whole), "*"):
+    other = note.size is not None and said.rpartition("/")[2] not in (str(note.size), "*")
+    if answer.status != 206 or not said.startswith(f"bytes {size}-") or other:
         forget(file)
         raise _BrokenError(f"the server was asked for the bytes from {size:,} on, and answers {answer.status} with '{said}'")
     return size

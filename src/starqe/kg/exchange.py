@@ -121,9 +121,11 @@ def export_graph(
         overwrite: Whether an earlier export there is replaced.
 
     Raises:
-        InputError: An identifier cannot be written in this form.
+        InputError: An identifier cannot be written in this form, or the destination has the extension of a compression.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
+    if destination.suffix in OPENERS:
+        raise InputError(f"an export is not compressed, found {destination.name}. Leave {destination.suffix} out, and compress it then")
     form = form or (form_of(destination) if destination.suffix else "statements")
     if form == "statements":
         return write_statement_files(graph, destination, overwrite)
@@ -146,6 +148,11 @@ def _files(source: Path) -> list[tuple[Path, str]]:
         if len(files) > 1:
             raise InputError(f"{source}: a split is one file, found {' and '.join(path.name for path in files)}. Name the one you mean")
         found += [(path, split) for path in files]
+    meant = {"dev": "valid", "validation": "valid", "val": "valid", "eval": "test"}
+    for path in sorted(source.iterdir()):
+        if (name := path.name.split(".")[0]) in meant and path.is_file() and _has_form(path):
+            better = path.name.replace(name, meant[name], 1)
+            raise InputError(f"{source}: splits are called train, valid and test, found {path.name}. Rename it to {better}")
     if not found:
         names = ", ".join(sorted(path.name for path in source.iterdir())[:5]) or "nothing"
         raise InputError(f"{source}: a folder of a graph has files named train, valid and test (such as train.txt), found {names}")

@@ -210,6 +210,11 @@ def _bring(
                 download(f"{origin}/{name}", part / name, advance, say)
             except StorageError as error:
                 raise StorageError(f"cannot fetch {data.name}: {error}. {_way_out(data, home)}") from None
+        size = {file.name: file.size for file in data.files}.get(name, 0)
+        if expected is None and size and (arrived := (part / name).stat().st_size) != size:
+            forget(part / name)
+            what = f"this file of {data.name} has {size:,} bytes, found {arrived:,}"
+            raise StorageError(f"{origin}/{name}: {what}. It was thrown away. Try again, or another place by --from")
         found = _checksum(part / name)
         if expected not in (None, found):
             forget(part / name)

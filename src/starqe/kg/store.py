@@ -22,6 +22,19 @@ from starqe.kg.vocabulary import Vocabulary
 
 FORMAT, VERSION = "starqe graph", 1
 HEADER = "graph.json"
+FILES = frozenset({HEADER, *(f"{name}.parquet" for name in ("statements", "pairs", "entities", "relations", "labels"))})
+"""The files of a graph's folder."""
+
+
+def check_replaceable(folder: Path) -> None:
+    """Makes sure that a folder holds a graph and nothing else, so that replacing it loses nothing of another kind.
+
+    Raises:
+        StorageError: It holds something else.
+    """
+    read_header(folder / HEADER, FORMAT)
+    if foreign := sorted({path.name for path in folder.iterdir()} - FILES):
+        raise StorageError(f"{folder} is not replaced: it also holds '{foreign[0]}', which is no file of a graph. Move it elsewhere")
 
 
 def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
@@ -30,7 +43,7 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
     Raises:
         StorageError: The folder exists (and may not be replaced), or the disk refuses.
     """
-    with new_folder(folder, overwrite, lambda: read_header(folder / HEADER, FORMAT)) as place:
+    with new_folder(folder, overwrite, lambda: check_replaceable(folder)) as place:
         _write(place / "statements.parquet", head=graph.head, relation=graph.relation, tail=graph.tail, split=graph.split)
         _write(place / "pairs.parquet", statement=graph.pair_statement, relation=graph.pair_relation, value=graph.pair_value)
         _write(place / "entities.parquet", identifier=graph.entities.identifiers)

@@ -120,7 +120,7 @@ class SparqlTerms:
         iri = self.iri(node)
         identifier = names.identifier(iri)
         # Reading undoes what writing does: an IRI that stands for the reification itself is no name, whatever is called so.
-        if identifier in vocabulary and names.term(identifier) == NamedNode(iri):
+        if identifier in vocabulary and is_iri(iri) and names.term(identifier) == NamedNode(iri):
             return identifier
         raise _unknown(node, f"there is no {kind} {shortened(identifier)!r} in this graph", identifier, vocabulary)
 

@@ -21,7 +21,8 @@ def sparql(query: "Query", names: Names, form: Literal["SELECT", "ASK"] = "SELEC
     """Writes a query; an identifier becomes the RDF term that the names give it.
 
     Raises:
-        UnsupportedError: A relation or a qualifier relation is a variable, or an entity is a blank node.
+        UnsupportedError: A relation or a qualifier relation is a variable, an entity is a blank node, or a negation stands inside a
+            disjunction.
     """
     head = "ASK" if form == "ASK" else "SELECT DISTINCT " + " ".join(map(str, query.answers))
     body = "\n".join("  " + line for line in _group(query.formula, names))
@@ -42,8 +43,22 @@ def _group(formula: Formula, names: Names) -> list[str]:
         case Or():
             lines = ["{"]
             for number, part in enumerate(formula.parts):
+                if _denies(part):
+                    raise UnsupportedError(
+                        "SPARQL text has no negation inside a disjunction: it would see the variables of its branch only"
+                    )
                 lines += ["} UNION {"] * (number > 0) + _indented(part, names)
             return [*lines, "}"]
+
+
+def _denies(formula: Formula) -> bool:
+    match formula:
+        case Atom():
+            return False
+        case Not():
+            return True
+        case And() | Or():
+            return any(map(_denies, formula.parts))
 
 
 def _indented(formula: Formula, names: Names) -> list[str]:
