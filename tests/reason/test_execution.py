@@ -104,8 +104,10 @@ def test_an_explanation_adds_up_to_the_value_and_its_facts_are_known(text: str, 
     known, norm = graph.known(["train"]), data.draw(st.sampled_from(list(NORMS)))
     executor = Executor(known, one_hop, ReasonSettings(norm=norm, beam=data.draw(st.sampled_from([1, 2, 100])), cap=0.9))
     row, values = 0, executor.truths(table, np.array([0])).values[0].tolist()
+    together = executor.explain_many(table, row, range(len(values)))
     for answer_id, value in enumerate(values):
         found = executor.explain(table, row, answer_id)
+        assert found == together[answer_id]
         assert found.truth == pytest.approx(value, abs=1e-6)
         assert found.truth == pytest.approx(float(reduce(CONJUNCTION[norm], [support.truth for support in found.edges])), abs=1e-6)
         assert found.entities["?"] == found.answer == answer_id

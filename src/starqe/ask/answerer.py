@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from starqe.ask.answers import Answer, Answers, Explanation
-from starqe.ask.explain import explain_known, explain_predicted, predicted_assignment
+from starqe.ask.explain import explain_known, explain_predicted, predicted_assignments
 from starqe.ask.names import NameIndex
 from starqe.ask.probability import FEATURES, best_candidates, probabilities
 from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
@@ -284,8 +284,8 @@ class Answerer:
             id_: given | {variable.name: identifier(found[variable][place]) for variable in request.support}
             for place, id_ in enumerate(known.tolist())
         }
-        for id_ in (id_ for id_, is_known in ranked if not is_known):
-            filled = predicted_assignment(self._executor, request.query, id_)
+        guessed = [id_ for id_, is_known in ranked if not is_known]
+        for id_, filled in zip(guessed, predicted_assignments(self._executor, request.query, guessed) if guessed else [], strict=True):
             support[id_] = given | {variable.name: filled[variable] for variable in request.support}
         return support
 

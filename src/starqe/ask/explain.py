@@ -1,6 +1,6 @@
 """Reasons: the statements that prove a known answer, or the best way in which a predicted one could hold."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -38,33 +38,37 @@ def explain_predicted(executor: Executor, query: Query, answer: Answer) -> Expla
     Raises:
         UnsupportedError: The query has no shape.
     """
-    plan, edges, filled = _derived(executor, query, executor.known.graph.entities.id(answer.entity))
+    ((plan, edges, filled),) = _derived(executor, query, [executor.known.graph.entities.id(answer.entity)])
     given = plan_of(plan.shape).given
     reason_of = {atom: _reason(executor, _fill(atom, filled), edge, given[edge.edge]) for atom, edge in zip(plan.atoms, edges, strict=True)}
     reasons = tuple(reason_of[atom] for atom in query.plain_form().all_atoms)
     return Explanation(query, answer, {variable.name: entity for variable, entity in filled.items()}, reasons, PREDICTION)
 
 
-def predicted_assignment(executor: Executor, query: Query, answer: int) -> dict[Variable, str]:
-    """Gives what the variables stand for in the best way in which a predicted answer could hold.
+def predicted_assignments(executor: Executor, query: Query, answers: Sequence[int]) -> list[dict[Variable, str]]:
+    """Gives what the variables stand for in the best way in which each of several predicted answers could hold.
 
     Raises:
         UnsupportedError: The query has no shape.
     """
-    return _derived(executor, query, answer)[2]
+    return [filled for _, _, filled in _derived(executor, query, answers)]
 
 
-def _derived(executor: Executor, query: Query, answer: int) -> tuple[Layout, tuple[Support, ...], dict[Variable, str]]:
-    """Gives the atoms in the order of a shape, their edges in the best way for an answer, and the entities of the variables."""
-    graph = executor.known.graph
+Derived = tuple[Layout, tuple[Support, ...], dict[Variable, str]]
+"""The atoms in the order of a shape, their edges in the best way for an answer, and the entities of the variables."""
+
+
+def _derived(executor: Executor, query: Query, answers: Sequence[int]) -> list[Derived]:
+    graph, found = executor.known.graph, []
     plan = lay_out(query.plain_form().conjuncts("an explanation"), query.target, SHAPES)
-    edges = executor.explain(query.to_table(graph), 0, answer).edges
-    filled: dict[Variable, str] = {}
-    for atom, edge in zip(plan.atoms, edges, strict=True):
-        for term, id_ in ((atom.head, edge.head), (atom.tail, edge.tail)):
-            if isinstance(term, Variable):
-                filled[term] = graph.entities.identifier(id_)
-    return plan, edges, filled
+    for way in executor.explain_many(query.to_table(graph), 0, answers):
+        filled: dict[Variable, str] = {}
+        for atom, edge in zip(plan.atoms, way.edges, strict=True):
+            for term, id_ in ((atom.head, edge.head), (atom.tail, edge.tail)):
+                if isinstance(term, Variable):
+                    filled[term] = graph.entities.identifier(id_)
+        found.append((plan, way.edges, filled))
+    return found
 
 
 def _fill(atom: Atom, filled: Mapping[Variable, str]) -> Atom:

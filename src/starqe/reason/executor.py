@@ -5,6 +5,7 @@ all its edges, joined by a norm. Disjunction would take the better of two such t
 neither is there yet (see `starqe.reason.plan` for where they go).
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Known
 from starqe.queries import QueryTable, answer_rows
 from starqe.reason.execution import Execution
-from starqe.reason.explain import Explanation, explain_answer, explain_known
+from starqe.reason.explain import Explanation, explain_answers, explain_known
 from starqe.reason.norms import NORMS
 from starqe.reason.plan import plan_of
 from starqe.reason.settings import ReasonSettings
@@ -84,14 +85,25 @@ class Executor:
             InputError: The answer is no entity of the graph.
             UnsupportedError: The table is reified.
         """
-        if not 0 <= answer < self._entities:
-            raise InputError(f"an answer is an entity by its id, below {self._entities:,}, found {answer}")
-        rows, cyclic = np.array([row]), plan_of(table.shape).cyclic
+        return self.explain_many(table, row, [answer])[0]
+
+    def explain_many(self, table: QueryTable, row: int, answers: Sequence[int]) -> list[Explanation]:
+        """Gives the best way to make each of several answers of one query true, which is faster than one by one.
+
+        Raises:
+            InputError: An answer is no entity of the graph.
+            UnsupportedError: The table is reified.
+        """
+        for answer in answers:
+            if not 0 <= answer < self._entities:
+                raise InputError(f"an answer is an entity by its id, below {self._entities:,}, found {answer}")
+        rows = np.array([row])
         with torch.inference_mode():
+            known = self._known_answers(table, row) if plan_of(table.shape).cyclic else np.empty(0, np.int64)
+            derived = [answer for answer in answers if answer not in known]
             execution = self._execution(table, rows, keep=True)
-            if cyclic and answer in self._known_answers(table, row):
-                return explain_known(execution, table, row, answer)
-            return explain_answer(execution, table.anchors[rows], answer)
+            ways = dict(zip(derived, explain_answers(execution, table.anchors[rows], derived), strict=True))
+            return [ways[answer] if answer in ways else explain_known(execution, table, row, answer) for answer in answers]
 
     def _known_answers(self, table: QueryTable, row: int) -> np.ndarray:
         """Gives the answers that facts alone entail: along a cycle facts are followed from the bound candidates only.

@@ -1,6 +1,6 @@
 """Why an answer is as true as it is: the best entities of the inner variables, edge by edge."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,19 +47,34 @@ class Explanation:
     """The truths of all edges, joined by the norm."""
 
 
-def explain_answer(execution: Execution, anchors: np.ndarray, answer: int) -> Explanation:
-    """Gives the best assignment of the inner variables for one answer of the only query of a batch; ties go to the lowest id.
+def explain_answers(execution: Execution, anchors: np.ndarray, answers: Sequence[int]) -> list[Explanation]:
+    """Gives the best assignment of the inner variables for answers of the only query of a batch; ties go to the lowest id.
 
-    The execution keeps its rows. The same candidates are tried as for the truths, so the truth is the same.
+    The execution keeps its rows. The same candidates are tried as for the truths, so the truth is the same. Up to the first
+    variable that is bound to one candidate after the other, all answers share the way.
     """
-    plan, partial = execution.plan, execution.start(anchors)
-    for number, step in enumerate(plan.steps):
-        if isinstance(step, Bind):
-            partial = _best_branch(execution, step, plan.steps[number + 1 :], partial, answer)
-        else:
-            execution.apply(step, partial)
+    steps, shared = execution.plan.steps, execution.start(anchors)
+    first = next((number for number, step in enumerate(steps) if isinstance(step, Bind)), len(steps))
+    for step in steps[:first]:
+        execution.apply(step, shared)
+    found = []
+    for answer in answers:
+        partial = shared
+        for number, step in enumerate(steps[first:], first):
+            if isinstance(step, Bind):
+                partial = _best_branch(execution, step, steps[number + 1 :], partial, answer)
+            else:
+                execution.apply(step, partial)
+        found.append(_backward(execution, partial, answer))
+        if partial is not shared:
+            execution.release(partial)
+    return found
+
+
+def _backward(execution: Execution, partial: Partial, answer: int) -> Explanation:
+    """Fills the inner variables in, from the answer back to the anchors."""
     entities = {node: int(ids[0]) for node, ids in partial.constants.items()} | {TARGET: answer}
-    for step in reversed(plan.steps):
+    for step in reversed(execution.plan.steps):
         if isinstance(step, Pass):
             entities[step.child] = _best_child(execution, step, partial, entities[step.parent])
         elif isinstance(step, Close):
