@@ -178,6 +178,16 @@ def test_a_label_of_an_entity_also_names_the_relation_of_that_identifier():
     assert graph.relations.label(graph.relations.id("P1")) == "plays"
 
 
+def test_an_entity_and_a_relation_of_one_identifier_keep_a_label_each():
+    draft = Draft()
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    text = f'<e:x> <r:capital> <e:capital> . <e:capital> {label} "capital city" . <r:capital> {label} "has capital" .'
+    read_rdf(io.BytesIO(text.encode()), "file.ttl", "turtle", draft, Report(), Names("e:", "r:"))
+    graph = draft.finish()
+    assert graph.entities.label(graph.entities.id("capital")) == "capital city"
+    assert graph.relations.label(graph.relations.id("capital")) == "has capital"
+
+
 def test_a_written_blank_node_label_is_kept_even_if_it_looks_like_an_invented_one():
     label = "_:abcdef0123456789abcdef0123456789"
     for padding in range(2**16 - 60, 2**16, 7):  # also where it stands across two blocks of the source

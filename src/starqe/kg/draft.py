@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ from starqe.kg.graph import Graph
 from starqe.kg.names import Names
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.vocabulary import Vocabulary
+
+Kind = Literal["entity", "relation"]
 
 
 class Draft:
@@ -26,7 +29,7 @@ class Draft:
         self._codes: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
         self._split: list[np.ndarray] = []
-        self._labels: dict[tuple[str, str], str] = {}
+        self._labels: dict[tuple[str, str, Kind | None], str] = {}
         self.duplicates = 0
         """After `finish`: how many statements stood more than once in a split, and were merged."""
         self.idle_labels = 0
@@ -58,9 +61,9 @@ class Draft:
         self._lengths.append(lengths)
         self._split.append(np.full(len(lengths), SPLITS.index(split), np.int8))
 
-    def label(self, identifier: str, text: str, language: str = "") -> None:
-        """Notes a label; of several in one language the first stays."""
-        self._labels.setdefault((identifier, language), text)
+    def label(self, identifier: str, text: str, language: str = "", kind: Kind | None = None) -> None:
+        """Notes a label, of an entity or a relation where that is known; of several in one language the first stays."""
+        self._labels.setdefault((identifier, language, kind), text)
 
     def finish(self, names: Names | None = None) -> Graph:
         """Makes the graph; ``names`` says how its identifiers are written in RDF.
@@ -80,8 +83,8 @@ class Draft:
             of_pair[starts + place] = False
         pairs = codes[of_pair].reshape(-1, 2)  # (P, 2)
         graph, self.duplicates = canonical(
-            Vocabulary(entities, self._labels_of(entities)),
-            Vocabulary(relations, self._labels_of(relations)),
+            Vocabulary(entities, self._labels_of(entities, "entity")),
+            Vocabulary(relations, self._labels_of(relations, "relation")),
             entity_ids[codes[starts]],
             relation_ids[codes[starts + 1]],
             entity_ids[codes[starts + 2]],
@@ -91,17 +94,19 @@ class Draft:
             entity_ids[pairs[:, 1]],
         )
         used = graph.entities._ids.keys() | graph.relations._ids.keys() if self._labels else ()
-        self.idle_labels = sum(identifier not in used for identifier, _ in self._labels)
+        self.idle_labels = sum(identifier not in used for identifier, _, _ in self._labels)
         return dataclasses.replace(graph, names=names or Names())
 
-    def _labels_of(self, identifiers: pa.StringArray) -> dict[str, dict[int, str]]:
+    def _labels_of(self, identifiers: pa.StringArray, kind: Kind) -> dict[str, dict[int, str]]:
+        """Gives the labels of one kind; what has none of its own takes one that was given without a kind, or for the other."""
         if not self._labels:
             return {}
         ids = {identifier: id_ for id_, identifier in enumerate(identifiers.to_pylist())}
         labels: dict[str, dict[int, str]] = {}
-        for (identifier, language), text in self._labels.items():
+        own_first = sorted(self._labels.items(), key=lambda item: (item[0][2] != kind, item[0][2] is not None))
+        for (identifier, language, _), text in own_first:
             if identifier in ids:
-                labels.setdefault(language, {})[ids[identifier]] = text
+                labels.setdefault(language, {}).setdefault(ids[identifier], text)
         return labels
 
 

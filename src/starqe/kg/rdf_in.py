@@ -206,9 +206,12 @@ class RdfReader:
         """Gives the labels to the draft, preferred ones first, since the draft keeps the first of several."""
         for labels in (self._labels[PREFERRED_LABEL], self._labels[LABEL]):
             for number, label, language in labels:
-                used = {names[number] for names in (entity_names, relation_names) if number in names}
-                for identifier in used or {self._names.labelled(texts[number])}:
-                    self._draft.label(identifier, label, language)
+                if number in entity_names:
+                    self._draft.label(entity_names[number], label, language, "entity")
+                if number in relation_names:
+                    self._draft.label(relation_names[number], label, language, "relation")
+                if number not in entity_names and number not in relation_names:
+                    self._draft.label(self._names.labelled(texts[number]), label, language)
 
 
 def read_rdf(
