@@ -19,10 +19,13 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\nRetry-After: 1\r\n\r\nbusy"
 
 
-def with_service(responses, scenario):
-    """Runs a scenario against a service that gives these responses in turn: the bytes, and whether it hangs up after them."""
+def with_service(responses, scenario, held=0):
+    """Runs a scenario against a service that gives these responses in turn: the bytes, and whether it hangs up after them.
 
-    talking = set()
+    The first so many are held back until all of them were asked for.
+    """
+
+    talking, arrived, all_there = set(), [], asyncio.Event()
 
     async def answer(reader, writer):
         talking.add(asyncio.current_task())
@@ -30,6 +33,10 @@ def with_service(responses, scenario):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+                arrived.append(1)
+                if len(arrived) >= held:
+                    all_there.set()
+                await all_there.wait()
                 response, hang_up = next(responses)
                 writer.write(response)
                 if hang_up:
@@ -45,6 +52,7 @@ def with_service(responses, scenario):
         try:
             return await scenario(f"http://{host}:{port}")
         finally:
+            all_there.set()
             server.close()
             await asyncio.gather(*talking)
 
@@ -85,8 +93,16 @@ def test_a_connection_that_was_idle_too_long_is_opened_again_and_a_service_that_
 
 
 def test_queries_come_at_their_rate_whether_or_not_the_others_are_answered():
-    asked = with_service(cycle([(OK, False)]), lambda address: at_a_rate(address, cycle(["q"]), 200, 0.25))
+    asked = with_service(cycle([(OK, False)]), lambda address: at_a_rate(address, cycle(["q"]), 200, 0.25), held=50)
     assert [one.status for one in asked] == ["200"] * 50
+    assert max(one.seconds for one in asked) > 0.24  # the first waited for the last, from when it was due
+
+
+def test_queries_beyond_what_may_be_on_its_way_are_not_sent(monkeypatch):
+    monkeypatch.setattr("starqe.bench.load.MOST_ASKED", 3)
+    monkeypatch.setattr("starqe.bench.load.PATIENCE", 0.5)
+    asked = with_service(cycle([(OK, False)]), lambda address: at_a_rate(address, cycle(["q"]), 200, 0.05), held=4)
+    assert Counter(one.status for one in asked) == {"failed": 3, "not sent": 7}
 
 
 @pytest.mark.full

@@ -33,9 +33,9 @@ class Client:
     address: str
     _streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = field(default=None, init=False)
 
-    async def ask(self, text: str) -> Asked:
-        """Asks one query, and reads the whole answer."""
-        began = time.perf_counter()
+    async def ask(self, text: str, due: float | None = None) -> Asked:
+        """Asks one query, and reads the whole answer; it takes from when it was due (by ``time.perf_counter``), or from now on."""
+        began = time.perf_counter() if due is None else due
         try:
             async with asyncio.timeout(PATIENCE):
                 status = await self._status(text.encode())
@@ -109,15 +109,16 @@ async def at_a_rate(address: str, texts: Iterator[str], rate: float, seconds: fl
     async with _clients(address, MOST_ASKED) as everyone, asyncio.TaskGroup() as tasks:
         idle = list(everyone)
 
-        async def ask(client: Client, text: str) -> None:
-            found.append(await client.ask(text))
+        async def ask(client: Client, text: str, due: float) -> None:
+            found.append(await client.ask(text, due))
             idle.append(client)
 
         began = time.perf_counter()
         for number in range(int(rate * seconds)):
-            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            due = began + number / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
             if idle:
-                tasks.create_task(ask(idle.pop(), next(texts)))
+                tasks.create_task(ask(idle.pop(), next(texts), due))
             else:
                 found.append(Asked("not sent", 0.0))
     return found

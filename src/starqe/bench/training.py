@@ -4,6 +4,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +49,14 @@ def _row(graph: Graph, queries: Mapping[str, QueryTable], similarity: str, loss:
         run = Run.create(Path(folder) / "run", recipe, graph)
         trainer = Trainer(run, QueryLesson(run, queries))
         bound = Bound(recipe.train.batch, len(graph.entities), recipe.model.width)
-        batches = trainer.lesson.batches(0)
+        batches = chain.from_iterable(map(trainer.lesson.batches, count()))  # epoch after epoch
         for _ in range(3):
             trainer.step(next(batches))
             bound.seconds()
         times, bounds, done = [], [], 0
         for number in range(steps):
             start = time.perf_counter()
-            parts = next(batches, None)
-            if parts is None:
-                batches = trainer.lesson.batches(number)
-                parts = next(batches)
+            parts = next(batches)
             trainer.step(parts)
             times.append(time.perf_counter() - start)
             done += sum(len(rows) for _, rows in parts)
