@@ -10,6 +10,8 @@ from starqe.kg import load_graph
 from starqe.queries import SHAPES, generate
 from starqe.reason.mixture import CLASSES
 
+pytestmark = pytest.mark.full
+
 Starqe = Callable[..., tuple[int, str, str]]
 
 

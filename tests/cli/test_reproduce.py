@@ -6,6 +6,8 @@ import pytest
 from starqe.experiments import TABLES
 from starqe.kg import embedded_graph, save_graph
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -113,6 +113,7 @@ def test_faithfulness_is_evaluation_on_the_training_queries(place: Path) -> None
     assert {row["protocol"] for row in rows} == {"paper"}
 
 
+@pytest.mark.full
 def test_training_is_measured_for_every_similarity_and_loss(place: Path) -> None:
     rows = json.loads(call("bench", "train", "--graph", place / "graph", "--queries", place / "queries", "--steps", "2", "--json"))
     assert len({(row["similarity"], row["loss"]) for row in rows}) == 8

@@ -57,6 +57,7 @@ def test_a_search_prints_a_line_a_trial_and_the_best_beside_the_paper(starqe: St
     assert lines[-1].startswith(f"{place / 'lines'}: 2 of 2 trials are finished; train the best with: starqe train ")
 
 
+@pytest.mark.full
 def test_the_same_command_goes_on_and_the_best_recipe_trains_as_it_is(starqe: Starqe, place: Path) -> None:
     first = json.loads(starqe(*words(place, "study", "--trials", 1, "--json"))[1])
     second = json.loads(starqe(*words(place, "study", "--trials", 2, "--json"))[1])

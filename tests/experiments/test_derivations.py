@@ -110,6 +110,7 @@ def test_an_edge_is_asked_alone_from_either_side() -> None:
     assert [GRAPH.entities.identifier(one) for one in answer_rows(known, heads)[1]] == ["ETH", "UZH"]
 
 
+@pytest.mark.full
 def test_generated_queries_are_judged_as_by_looking_up_edge_by_edge(tmp_path: Path) -> None:
     graph = embedded_graph()
     train, everything = graph.known(["train"]), graph.known(["train", "valid", "test"])

@@ -34,6 +34,7 @@ def test_what_made_the_difference_comes_first() -> None:
     assert list(importances(by_width, SPACE).shares.items()) == [("model.width", 1.0), ("model.bias", 0.0)]
 
 
+@pytest.mark.full
 def test_a_parameter_that_decides_stands_above_chance_and_one_that_does_not_rarely_does() -> None:
     draw = np.random.default_rng(0)
     above = {"decides": 0, "nothing": 0}

@@ -28,6 +28,8 @@ from starqe.reason.one_hop import EncoderOneHop, fit_one_hop
 from starqe.reason.reasoner import RANKED_BY, Reasoner
 from starqe.seed import generator
 
+pytestmark = pytest.mark.full
+
 SIZE = ["model.width=16", "model.heads=2"]
 TINY = [*SIZE, "train.queries_per_shape=100", "train.one_hop_per_direction=100", "train.epochs=1"]
 

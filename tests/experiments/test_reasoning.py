@@ -17,6 +17,8 @@ from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable, load_queries
 from starqe.reason.reasoner import RANKED_BY, Reasoner
 
+pytestmark = pytest.mark.full
+
 LIMIT = 30
 
 

@@ -98,6 +98,7 @@ def test_several_seeds_become_a_mean_with_its_deviation(work: Path) -> None:
     assert report.provenance["seeds"] == "0, 1"
 
 
+@pytest.mark.full
 def test_a_budget_of_nothing_trains_nothing_and_says_so_in_every_cell(fresh: Path) -> None:
     report, files = reproduce("generalisation", fresh, settings=Settings(budget=0, limit=5))
     assert {cell for grid in report.grids for _, cells in grid.lines for cell in cells} == {"not run"}
@@ -183,6 +184,7 @@ def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) ->
         reproduce("faithfulness", fresh)
 
 
+@pytest.mark.full
 def test_a_row_without_training_queries_is_left_out_and_the_reason_noted(tmp_path: Path) -> None:
     statements = [Statement(f"a{i}", "r", f"b{i % 3}", (("q", "c"),)) for i in range(9)]
     graph = graph_of(train=statements[:6], valid=statements[6:8], test=statements[8:])

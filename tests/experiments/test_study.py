@@ -61,6 +61,7 @@ def test_no_trial_begins_when_enough_are_finished_or_running(tmp_path: Path) -> 
     assert [result.state for result in study.results()] == ["complete", "cut off", "failed"]
 
 
+@pytest.mark.full
 def test_the_trial_of_a_killed_process_is_cut_off_and_one_of_a_living_process_is_not(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED.format(folder=str(tmp_path))], cwd=Path(__file__).parents[2], check=False)
     assert killed.returncode == -9

@@ -143,6 +143,7 @@ def growth_and_error(path: Path) -> tuple[float, str]:
     return int(growth) / 1000, error
 
 
+@pytest.mark.full
 def test_a_line_of_100_megabytes_is_refused_in_bounded_memory(tmp_path):
     path = tmp_path / "file.txt"
     path.write_bytes(b"a,r,b\n" + b"x" * 100_000_000)

@@ -91,6 +91,7 @@ def test_files_may_be_compressed(tmp_path, extension):
     assert graph.fingerprint == graph_of([ONE, TWO]).fingerprint
 
 
+@pytest.mark.full
 def test_a_large_file_is_read_in_pieces_without_losing_a_line(tmp_path):
     count = 600_000  # 10 MB: two pieces
     lines = [f"e{number % 1000},r{number % 7},f{number}" for number in range(count)]
@@ -210,6 +211,7 @@ def test_a_malformed_label_is_refused_or_skipped_with_its_line(tmp_path, line, c
     assert graph.relations.label(0) == "R"
 
 
+@pytest.mark.full
 @given(graphs())
 def test_statement_files_written_and_read_again_give_the_same_graph(tmp_path_factory, graph):
     folder = tmp_path_factory.mktemp("statements") / "out"

@@ -66,6 +66,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: M
     assert weights_hash(tmp_path / "one") != weights_hash(tmp_path / "three")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [(), ("train.average=0.9",), ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0", "train.embedding_rate=3")],
@@ -113,6 +114,7 @@ def test_patience_stops_a_training_that_gets_no_better(trainer: MakeTrainer) -> 
     assert counters.best_epoch == 0
 
 
+@pytest.mark.full
 def test_the_limit_in_minutes_ends_the_training_in_time(trainer: MakeTrainer) -> None:
     start = time.perf_counter()
     counters = trainer("train.epochs=100000", minutes=0.03).train()

@@ -12,6 +12,8 @@ from starqe.measure.ranks import Ranks
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable
 
+pytestmark = pytest.mark.full
+
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 Queries = dict[tuple[int, int, int, int], list[int]]
 

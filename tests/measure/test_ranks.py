@@ -187,6 +187,7 @@ def test_greater_and_equal_members_are_counted_within_the_group():
     assert level.tolist() == [2, 0, 0, 1]
 
 
+@pytest.mark.full
 def test_ranks_and_amri_agree_with_pykeen():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -214,6 +214,7 @@ def test_a_reified_table_is_refused():
         answer_rows(GRAPH.known(ALL), reified)
 
 
+@pytest.mark.full
 @given(st.data())
 def test_answers_equal_those_of_trying_every_assignment(data):
     graph = data.draw(graphs())
@@ -245,6 +246,7 @@ def test_adding_a_qualifier_never_adds_an_answer(data):
     assert plain <= answers["none"]
 
 
+@pytest.mark.full
 @given(st.data())
 def test_first_assignments_equal_the_first_of_all_with_the_answer_bound(data):
     graph = data.draw(graphs())
@@ -256,6 +258,7 @@ def test_first_assignments_equal_the_first_of_all_with_the_answer_bound(data):
         assert {variable: ids[place] for variable, ids in found.items()} == {variable: ids[0] for variable, ids in alone.items()}
 
 
+@pytest.mark.full
 @given(st.data())
 def test_a_table_and_its_queries_have_the_same_answers(data):
     graph = data.draw(graphs())

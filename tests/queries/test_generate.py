@@ -251,6 +251,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 CROWD = graph_of(train=[fact(f"a{i} r x{i % 7}", ("q", f"v{j}")) for i in range(20) for j in range(3)])
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(tmp_path):
     for name, threads in (("one", 1), ("two", 2), ("again", 2)):
         generate(GRAPH, tmp_path / name, threads=threads)
@@ -379,6 +380,7 @@ def cases(draw, max_edges=3):
     return draw(graphs()), shape, chosen, draw(st.sampled_from(SPLITS))
 
 
+@pytest.mark.full
 @given(cases())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_brute_force_finds_the_same_queries_and_answers_each_query_once(tmp_path_factory, case):
@@ -391,6 +393,7 @@ def test_brute_force_finds_the_same_queries_and_answers_each_query_once(tmp_path
     assert dict(found) == brute_force.generated(graph, shape, chosen.counts_for(shape), split, chosen.hub_threshold, cap)
 
 
+@pytest.mark.full
 @given(graphs(), st.sampled_from(["1p", "2p", "3p"]), st.sampled_from(["valid", "test"]), st.sampled_from(["0", "1", "0-2"]))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_listed_answers_are_exact_and_those_that_need_a_new_fact_are_all_listed(tmp_path_factory, graph, shape, split, qualifiers):

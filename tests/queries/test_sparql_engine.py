@@ -89,6 +89,7 @@ def cases(draw):
     return draw(dense.graphs() | awkward.graphs(labels=False)), shape, chosen, draw(st.sampled_from(SPLITS))
 
 
+@pytest.mark.full
 @given(cases())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_shapes_on_random_graphs(tmp_path_factory, case):
@@ -204,6 +205,7 @@ def answers_of(store: Store):
     return lambda query: (200, store.query(query).serialize(format=QueryResultsFormat.JSON))
 
 
+@pytest.mark.full
 def test_an_endpoint_over_http_gives_the_same_tables(tmp_path):
     names = Names("http://example.org/e/", "http://example.org/r/")
     with endpoint(answers_of(store_of(GRAPH, tmp_path, names))) as (url, asked):

@@ -66,6 +66,7 @@ def test_what_sparql_cannot_say_is_refused():
         Query.conjunction([Atom("_:b", "r", T)], "t").sparql(NAMES)
 
 
+@pytest.mark.full
 @given(st.data())
 def test_a_store_gives_the_same_answers_as_the_exact_engine(data):
     graph = data.draw(graphs())

@@ -64,6 +64,7 @@ def test_what_no_direction_makes_strict_is_refused(atoms, message):
         Query.conjunction(atoms, "t").strict_form()
 
 
+@pytest.mark.full
 @given(st.data())
 def test_rewriting_makes_a_query_strict_and_keeps_its_answers(data):
     graph = data.draw(graphs())

@@ -55,6 +55,7 @@ def weights_hash(run: Path) -> str:
     return sha256((run / "weights.safetensors").read_bytes()).hexdigest()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("preset", PREDICTORS)
 def test_a_predictor_learns_the_facts_it_is_shown(preset: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph = tiny_graph()
@@ -68,6 +69,7 @@ def test_a_predictor_learns_the_facts_it_is_shown(preset: str, trainer: MakeTrai
     assert float(found[1].min()) > 0.3  # two answers share the belief
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("preset", ["one-hop", "one-hop-transformer"])
 def test_values_and_relations_are_learned_too(preset: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph = tiny_graph()

@@ -23,6 +23,8 @@ from starqe.queries.sparql_syntax import _parser, parse_sparql
 from tests.serve.fuzzing import DRAWN, KINDS, Sent, requests
 from tests.serve.test_server import CHECKS, serving
 
+pytestmark = pytest.mark.full
+
 MANY = 10_000
 """How many different requests the long run sends."""
 LENIENT = settings(max_examples=300, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
