@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 
 from starqe import __version__
 from starqe.config import read_toml, to_toml
@@ -170,10 +170,11 @@ class RunFolder(Generic[R]):
         if not path.exists():
             raise StorageError(f"{self.folder}: the run has no {name} yet. Has its training got that far?")
         try:
-            with safetensors.safe_open(path, "pt") as file:
-                metadata = dict(file.metadata() or {})
-            return load_file(path), metadata
-        except (OSError, safetensors.SafetensorError) as error:
+            # Read at once: a training that goes on may replace the file at any moment.
+            content = path.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            return load(content), header.get("__metadata__", {})
+        except (OSError, ValueError, safetensors.SafetensorError) as error:
             raise StorageError(f"{path}: damaged ({error})") from None
 
 
