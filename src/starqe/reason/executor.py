@@ -102,7 +102,8 @@ class Executor:
             known = self._known_answers(table, row) if plan_of(table.shape).cyclic else np.empty(0, np.int64)
             derived = [answer for answer in answers if answer not in known]
             execution = self._execution(table, rows, keep=True)
-            ways = dict(zip(derived, explain_answers(execution, table.anchors[rows], derived), strict=True))
+            found = explain_answers(execution, table.anchors[rows], derived) if derived else []
+            ways = dict(zip(derived, found, strict=True))
             return [ways[answer] if answer in ways else explain_known(execution, table, row, answer) for answer in answers]
 
     def _known_answers(self, table: QueryTable, row: int) -> np.ndarray:
