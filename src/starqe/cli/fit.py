@@ -38,9 +38,10 @@ def fit(
     if threads:
         torch.set_num_threads(threads)
     place = named_source(source, data_home(os.environ, sys.platform))
-    graph = load_graph(place) if (place / "graph.json").exists() else None
     read: dict[str, Any] = {}
-    if graph is None:
+    if (place / "graph.json").exists():
+        graph = load_graph(place)
+    else:
         graph, report = import_graph(place, form, on_error=on_error)
         read = {"report": report.as_dict()}
         if not as_json:

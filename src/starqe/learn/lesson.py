@@ -123,13 +123,18 @@ class QueryLesson:
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
         weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-        rows = 128 * (2 if self._config.loss == "binary" else 1) + Measure().batch * min(torch.get_num_threads(), WORKERS)
-        buffers = rows * len(self._run.graph.entities) * 4
+        buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
         tables = sum(
             t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
             for t in self.examples.tables
         )
         return round((weights * copies + buffers + tables) / 1e6)
+
+
+def buffer_bytes(loss: str, entities: int) -> int:
+    """Estimates the buffers of scores: those of the loss, and one for each thread that ranks in validation."""
+    rows = 128 * (2 if loss == "binary" else 1) + Measure().batch * min(torch.get_num_threads(), WORKERS)
+    return rows * entities * 4
 
 
 def _first(table: QueryTable, count: int) -> QueryTable:

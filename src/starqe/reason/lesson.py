@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from starqe.learn.lesson import Validation
+from starqe.learn.lesson import Validation, buffer_bytes
 from starqe.learn.loss import ScoreLoss
 from starqe.reason.gaps import RELATION, Gaps
 from starqe.reason.links import LINKS, rank_links, some_statements
@@ -86,6 +86,6 @@ class PredictLesson:
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, questions."""
         weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-        buffers = (128 * (2 if self._config.loss == "binary" else 1) + 512) * len(self._run.graph.entities) * 4
+        buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
         questions = 4 * 8 * (self.per_epoch + 2 * len(self._run.graph.pair_value))
         return round((weights * copies + buffers + questions) / 1e6)
