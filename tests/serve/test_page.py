@@ -90,6 +90,18 @@ def test_the_page_begins_with_the_graph_and_its_first_example(page):
     expect(page.locator("#answers")).to_contain_text("Write a query, or take an example")
 
 
+def test_an_example_that_comes_late_does_not_get_between_the_words_of_a_writer(page, home):
+    held = []
+    page.route("**/api/examples", lambda route: held.append(route))  # playwright marks the function, so it is one of ours
+    page.goto(home)
+    page.locator("#query").focus()
+    expect(page.locator("#graph-name")).to_have_text("science")
+    held[0].continue_()
+    expect(page.locator("#examples button").first).to_be_visible()
+    page.keyboard.insert_text(BORN_IN_ULM)
+    expect(page.locator("#query")).to_have_value(BORN_IN_ULM)
+
+
 def test_a_query_is_drawn_while_one_types(page):
     expect(page.locator("#drawing .node")).to_have_count(3)
     page.locator("#query").fill("")

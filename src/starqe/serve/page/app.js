@@ -151,7 +151,8 @@ async function showExamples(first) {
     ),
   );
   byId("examples").parentElement.hidden = examples.length === 0;
-  if (first && examples.length && !editor.text) {
+  const isWriting = document.activeElement === editor.area;
+  if (first && examples.length && !editor.text && !isWriting) {
     editor.text = examples[0].query;
     check();
   }
