@@ -61,6 +61,13 @@ def test_a_folder_that_is_no_run_and_a_run_without_weights_are_named(trainer, tm
         Run.open(tmp_path / "run").encoder()
 
 
+def test_weights_of_another_model_are_an_error(trainer) -> None:
+    run = trainer("train.epochs=1")._run
+    run.save_weights({"embedding.weight": torch.zeros(1, 1)})
+    with pytest.raises(StorageError, match="this version of starqe makes otherwise. Train it again"):
+        run.encoder()
+
+
 def test_damaged_weights_are_an_error_and_no_pickle_is_read(trainer, tmp_path: Path) -> None:
     trainer().train()
     (tmp_path / "run" / "weights.safetensors").write_bytes(b"\x80\x04\x95 this would be a pickle")

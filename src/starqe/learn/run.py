@@ -33,6 +33,7 @@ HEADER, WEIGHTS = "run.json", "weights.safetensors"
 
 
 R = TypeVar("R", bound=AnyRecipe)
+M = TypeVar("M", bound=torch.nn.Module)
 
 
 class RunFolder(Generic[R]):
@@ -115,13 +116,20 @@ class RunFolder(Generic[R]):
         """Writes the model."""
         self._write(WEIGHTS, weights, {})
 
-    def load_weights(self) -> dict[str, torch.Tensor]:
-        """Gives the model's weights.
+    def load_weights(self, model: M) -> M:
+        """Puts the trained weights into the model that they are of, and makes it ready for use.
 
         Raises:
-            StorageError: There are none yet, or they are damaged.
+            StorageError: There are none yet, they are damaged, or another version of the model wrote them.
         """
-        return self._read(WEIGHTS)[0]
+        weights = self._read(WEIGHTS)[0]
+        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+        if shapes != {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}:
+            raise StorageError(
+                f"{self.folder / WEIGHTS}: the weights of a model that this version of starqe makes otherwise. Train it again"
+            )
+        model.load_state_dict(weights)
+        return model.eval()
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes what training resumes from: one file, so that it is of one moment."""
@@ -195,9 +203,7 @@ class Run(RunFolder[Recipe]):
         Raises:
             StorageError: There are no weights yet, or they are damaged.
         """
-        encoder = Encoder(self.recipe.model, self.space, self.recipe.seed)
-        encoder.load_state_dict(self.load_weights())
-        return encoder.eval()
+        return self.load_weights(Encoder(self.recipe.model, self.space, self.recipe.seed))
 
     def scorer(self) -> EncoderScorer:
         """Gives the trained encoder as a scorer of query tables."""

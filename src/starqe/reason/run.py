@@ -27,9 +27,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         Raises:
             StorageError: There are no weights yet, or they are damaged.
         """
-        predictor = self.new_predictor()
-        predictor.load_state_dict(self.load_weights())
-        return predictor.eval()
+        return self.load_weights(self.new_predictor())
 
     def scorer(self) -> PredictorScorer:
         """Gives the trained predictor as a scorer of one-hop queries.
