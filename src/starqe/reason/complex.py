@@ -1,4 +1,4 @@
-"""A product of complex numbers, with the qualifiers in the relation."""
+"""A product of complex numbers, with the qualifiers in the relation and beside it."""
 
 import numpy as np
 import torch
@@ -19,17 +19,21 @@ class ComplEx(Predictor):
     """Multiplies the given end by the qualified relation, in complex numbers (ComplEx, with a relation for each direction).
 
         q = W Σ E[value] R[relation]                     over the qualifier pairs
-        vector = E[given end] (R[r] + q)                 with the inverse row of r where the head is missing
+        p = Σ E[value] P[relation]                       over the qualifier pairs
+        vector = E[given end] (R[r] + q) + p             with the inverse rows of R[r] and P where the head is missing
 
-    The dot product of the vector with an entity e is the real part of  E[given end] (R[r] + q) conj(E[e]): linear in each of its
-    factors. So what is multiplied with a relation or a value that is missing is a vector, too:
+    The dot product of the vector with an entity e is the real part of  (E[given end] (R[r] + q) + p) conj(E[e]). The first part asks how
+    the pairs change the relation between the ends; p is what a value says about the missing end by itself: the work that an award was
+    given for has an author, whatever the award. It is linear in each of its factors. So what is multiplied with a relation or a value
+    that is missing is a vector, too:
 
         l = conj(E[head]) E[tail]
         vector = l + q                                   where the relation is missing, compared with rows C of their own
         vector = conj(R[relation]) Wᵀ (l + R[r] + q)     where the value of a pair is missing, q over the other pairs
+                 + conj(P[relation]) E[tail] + conj(P[inverse]) E[head]
 
-    Its q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing. C is not R, since a softmax over
-    all relations moves every row at every step, and would shake the product.
+    There q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing. C is not R, since a softmax
+    over all relations moves every row at every step, and would shake the product.
     """
 
     positions = POSITIONS
@@ -38,6 +42,7 @@ class ComplEx(Predictor):
         super().__init__(config, entities, relations)
         self.embedding = InputEmbedding(entities, config.width)
         self.relation_embedding = InputEmbedding(2 * relations, config.width)
+        self.pair_embedding = InputEmbedding(2 * relations, config.width)
         self.relation_candidates = InputEmbedding(relations, config.width)
         self.pair_weight = weight(config.width, config.width)
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
@@ -45,7 +50,8 @@ class ComplEx(Predictor):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draws every parameter; relations of unit size in each feature keep the scale of the entities."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
-        self.relation_embedding.reset_parameters(generator, self.config.width**0.5)
+        for embedding in (self.relation_embedding, self.pair_embedding):
+            embedding.reset_parameters(generator, self.config.width**0.5)
         self.relation_candidates.reset_parameters(generator)
         xavier(self.pair_weight, generator)
 
@@ -66,9 +72,11 @@ class ComplEx(Predictor):
         entities = np.concatenate([gaps.head, gaps.tail, np.where(gaps.position == RELATION, MISSING, answer), gaps.pair_value])
         each, weight = np.arange(len(gaps)), np.ones(len(gaps)) if gaps.weight is None else gaps.weight
         owner, there = np.concatenate([each, each, each, gaps.owner]), entities != MISSING
+        pair_relation = gaps.pair_relation + backward[gaps.owner] * self.relations
         kinds = (
             (self._entities(entities[there], None), weight[owner[there]]),
             (self._relations(np.concatenate([relation, gaps.pair_relation])), weight[np.concatenate([each, gaps.owner])]),
+            (self._pair_relations(pair_relation), weight[gaps.owner]),
         )
         total = sum((_third_powers(rows) @ torch.from_numpy(share).to(rows) for rows, share in kinds), start=torch.zeros(()))
         return total / len(gaps)
@@ -85,25 +93,32 @@ class ComplEx(Predictor):
         """Gives the vectors of statements that lack an end. (B, D)."""
         backward = gaps.position == HEAD
         relation = self._relations(gaps.relation + backward * self.relations)  # (B, D)
-        return complex_multiply(self._entities(np.where(backward, gaps.tail, gaps.head), noise), relation + self._pairs(gaps, noise))
+        end = self._entities(np.where(backward, gaps.tail, gaps.head), noise)  # (B, D)
+        value, owner = self._entities(gaps.pair_value, noise), self._index(gaps.owner)  # (Q, D)
+        own = self._pair_relations(gaps.pair_relation + backward[gaps.owner] * self.relations)  # (Q, D)
+        qualified = relation + self._pairs(value, gaps.pair_relation, owner, len(gaps))
+        return complex_multiply(end, qualified) + segment_sum(complex_multiply(value, own), owner, len(gaps))
 
     def _between(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Gives the vectors of statements that have both ends. (B, D)."""
-        link = complex_multiply(conjugate(self._entities(gaps.head, noise)), self._entities(gaps.tail, noise))
-        context = link + self._pairs(gaps, noise)  # (B, D)
+        head, tail = self._entities(gaps.head, noise), self._entities(gaps.tail, noise)  # (B, D)
+        given = gaps.pair_value != MISSING
+        value, owner = self._entities(gaps.pair_value[given], noise), self._index(gaps.owner[given])
+        pairs = self._pairs(value, gaps.pair_relation[given], owner, len(gaps))
+        context = complex_multiply(conjugate(head), tail) + pairs  # (B, D)
         (for_value,) = np.nonzero(gaps.position != RELATION)
         if not len(for_value):
             return context
-        key = self._relations(gaps.pair_relation[gaps.pair_value == MISSING])  # (those for a value, D)
-        rows = self._index(for_value)
-        whole = context.index_select(0, rows) + self._relations(gaps.relation[for_value])
-        return context.index_copy(0, rows, complex_multiply(conjugate(key), whole @ self.pair_weight.T))
+        asked, rows = gaps.pair_relation[~given], self._index(for_value)
+        whole = context.index_select(0, rows) + self._relations(gaps.relation[for_value])  # (those for a value, D)
+        found = complex_multiply(conjugate(self._relations(asked)), whole @ self.pair_weight.T)
+        for end, key in ((tail, asked), (head, asked + self.relations)):
+            found = found + complex_multiply(conjugate(self._pair_relations(key)), end.index_select(0, rows))
+        return context.index_copy(0, rows, found)
 
-    def _pairs(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
-        """Gives q of every statement. (B, D)."""
-        given = gaps.pair_value != MISSING
-        value, key = self._entities(gaps.pair_value[given], noise), self._relations(gaps.pair_relation[given])  # (Q, D)
-        return segment_sum(complex_multiply(value, key), self._index(gaps.owner[given]), len(gaps)) @ self.pair_weight
+    def _pairs(self, value: Tensor, key: np.ndarray, owner: Tensor, count: int) -> Tensor:
+        """Gives q of every statement. (Q, D) -> (B, D)."""
+        return segment_sum(complex_multiply(value, self._relations(key)), owner, count) @ self.pair_weight
 
     def _entities(self, ids: np.ndarray, noise: torch.Generator | None) -> Tensor:
         rows: Tensor = self.embedding(self._index(ids), self.config.input_dropout, noise)
@@ -111,6 +126,10 @@ class ComplEx(Predictor):
 
     def _relations(self, ids: np.ndarray) -> Tensor:
         rows: Tensor = self.relation_embedding(self._index(ids), 0.0, None)
+        return rows
+
+    def _pair_relations(self, ids: np.ndarray) -> Tensor:
+        rows: Tensor = self.pair_embedding(self._index(ids), 0.0, None)
         return rows
 
     def _index(self, ids: np.ndarray) -> Tensor:
