@@ -1,6 +1,6 @@
 """Every knob of training, and the recipe that a run is made from. Importing this module loads no torch."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import pydantic
 
@@ -16,6 +16,8 @@ class LoopConfig(Section):
 
     loss: Literal["softmax", "binary"] = "softmax"
     """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy; both over all entities."""
+    candidates: int = pydantic.Field(default=0, ge=0)
+    """Softmax compares with the answers of a batch and so many entities drawn to stand for all others; 0 compares with all."""
     smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Label smoothing: this share of the mass is spread over all entities."""
     batch: int = pydantic.Field(default=512, ge=1)
@@ -44,6 +46,12 @@ class LoopConfig(Section):
     """A validation is better if it exceeds the best by this share."""
     checkpoint_seconds: float = pydantic.Field(default=120, ge=0)
     """The state to resume from is saved this often."""
+
+    @pydantic.model_validator(mode="after")
+    def _stand_for_others(self) -> Self:
+        if self.candidates and self.loss != "softmax":
+            raise ValueError(f"candidates stand for others in the softmax loss only, found the loss '{self.loss}'. Set train.candidates=0")
+        return self
 
 
 class TrainConfig(LoopConfig):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from starqe.errors import QueryError
+from starqe.learn.columns import draw
 from starqe.learn.examples import Examples, Part
 from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run
@@ -105,7 +106,9 @@ class QueryLesson:
         collated = collate(batch, model.space).to(device)
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             vectors = model(collated, noise)  # (B, D)
-        return self._loss(vectors.float(), model.entity_matrix(), collated.answer_offsets, collated.answers), len(collated)
+        entities = model.entity_matrix()
+        columns, offsets, answers = draw(len(entities), self._config.candidates, collated.answer_offsets, collated.answers, noise)
+        return self._loss(vectors.float(), entities, offsets, answers, columns=columns), len(collated)
 
     def validate(self, model: nn.Module) -> Validation:
         """Gives the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""

@@ -7,10 +7,13 @@ preallocated (rows, V) buffer, and both gradients are products with that buffer.
 The targets of query i over the entities are, with k_i answers and the label smoothing ε,
 
     y = (1 - ε) t + ε / V        where t is, at an answer, 1 / k_i for the softmax loss and 1 for the binary loss, and 0 elsewhere.
+
+The softmax loss may also compare with some entities that stand for all (`starqe.learn.columns`). Then V is their number, an entity that
+stands for n counts as n with its score, and has n parts of the smoothing.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +21,8 @@ import torch
 from torch import Tensor
 
 from starqe.errors import ConfigError, InputError
-from starqe.model.embedding import adopt_gradient, leaf_of
+from starqe.learn.columns import Columns
+from starqe.model.embedding import adopt_gradient, leaf_of, spread_gradient
 from starqe.model.similarity import SIMILARITY
 
 LOWEST = -60.0
@@ -36,16 +40,20 @@ class Targets:
     cell: Tensor  # (answers,) positions in the flattened (rows, V) buffer
     share: Tensor  # (answers,) 1 / k of the query
     smoothing: float
+    spread: Tensor | None = None  # (V,) which part of the smoothing each column has; the same if left out
 
     def weighted_sum(self, values: Tensor, mass: Tensor) -> Tensor:
         """Gives Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
         total = values.new_zeros(len(values)).index_add_(0, self.row, mass * values.view(-1)[self.cell])
-        return total.add_(values.sum(1), alpha=self.smoothing / values.shape[1]) if self.smoothing else total
+        if not self.smoothing:
+            return total
+        mean = values.mean(1) if self.spread is None else values @ self.spread
+        return total.add_(mean, alpha=self.smoothing)
 
     def subtract(self, values: Tensor, mass: Tensor) -> None:
         """Subtracts y, in place. (rows, V)."""
         if self.smoothing:
-            values.sub_(self.smoothing / values.shape[1])
+            values.sub_(self.smoothing / values.shape[1] if self.spread is None else self.smoothing * self.spread)
         values.view(-1).index_add_(0, self.cell, mass, alpha=-1)
 
 
@@ -122,30 +130,51 @@ class ScoreLoss:
         """How often the loss was computed: a gradient in the buffer belongs to the last time."""
         self._buffers: dict[str, Tensor] = {}
 
-    def __call__(self, vectors: Tensor, entities: Tensor, answer_offsets: Tensor, answers: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(
+        self,
+        vectors: Tensor,
+        entities: Tensor,
+        answer_offsets: Tensor,
+        answers: Tensor,
+        weights: Tensor | None = None,
+        columns: Columns | None = None,
+    ) -> Tensor:
         """Gives the mean loss of a query, each times its weight.
 
         Args:
             vectors: The query vectors. (B, D)
             entities: A leaf, or a view of the leading rows of one. (V, D)
             answer_offsets: Where the answers of each query begin. (B+1,)
-            answers: The answers, query by query.
+            answers: The answers, query by query: entities, or places among the columns.
             weights: How much each query counts; 1 if left out. (B,)
+            columns: Which entities to compare with; all if left out.
 
         Raises:
             InputError: A query has no answer.
+            ConfigError: The loss is not one that some entities can stand for all in.
         """
+        if columns is not None and self.loss is not softmax_loss:
+            raise ConfigError("columns stand for others in the softmax loss only, found another one. Compare with all entities")
         counts = answer_offsets.diff()
         if int(counts.min()) == 0:
             raise InputError(f"a query to learn from has an answer, found none for query {int(counts.argmin())} of the batch")
-        loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers, weights)  # type: ignore[no-untyped-call]
+        loss: Tensor = _Fused.apply(vectors, entities, self, answer_offsets, answers, weights, columns)  # type: ignore[no-untyped-call]
         return loss
 
     @torch.no_grad()
     def compute(
-        self, vectors: Tensor, entities: Tensor, offsets: Tensor, answers: Tensor, weights: Tensor | None, learn: bool
+        self,
+        vectors: Tensor,
+        entities: Tensor,
+        offsets: Tensor,
+        answers: Tensor,
+        weights: Tensor | None,
+        logs: Tensor | None,
+        learn: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean loss and, to learn, its gradients without autograd; the second one lives in a buffer that is reused.
+
+        ``logs`` is the logarithm of how many each of the entities stands for, or None where they are all. (V,)
 
         Returns:
             The loss, the gradient of the vectors and that of the leaf of the entities. (), (B, D), (rows of the leaf, D)
@@ -153,15 +182,20 @@ class ScoreLoss:
         self.calls += 1
         similarity, queries = self.similarity, len(vectors)
         terms = similarity.terms(entities)
-        into = self._gradient_buffer(entities) if learn else vectors.new_empty(0)
+        into = vectors.new_empty(0)
+        if learn:
+            into = self._gradient_buffer(entities) if logs is None else torch.empty_like(entities)
         columns = entities.new_zeros(len(entities)) if learn and similarity.sums else None
         pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
+        spread = None if logs is None else logs.softmax(0)
         for first in range(0, queries, self.rows):
             part = vectors[first : first + self.rows]
             buffer = self._buffer("scores", part, len(entities))
             scores = similarity.scores(part, entities, buffer, terms)
             kept = self._buffer("kept", part, len(entities)).copy_(scores) if similarity.keeps_scores and learn else None
-            targets = self._targets(first, len(part), offsets, answers, scores)
+            targets = replace(self._targets(first, len(part), offsets, answers, scores), spread=spread)
+            if logs is not None:
+                scores.add_(logs)
             losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
             weight = None if weights is None else weights[first : first + len(part)]
             total += losses.sum() if weight is None else losses @ weight
@@ -195,32 +229,56 @@ class ScoreLoss:
             buffer = self._buffers[name] = part.new_empty(size)
         return buffer[:size].view(len(part), entities)
 
+    def begin_gradient(self, entities: Tensor) -> None:
+        """Gives the entities' leaf a gradient of zeros if it has none; in memory that is kept, since fresh pages cost more than zeros."""
+        leaf = leaf_of(entities)
+        if leaf.grad is None:
+            leaf.grad = self._kept(leaf).zero_()
+
     def _gradient_buffer(self, entities: Tensor) -> Tensor:
         """Gives the buffer for the gradient of the entities' leaf, with zeros after the rows of the entities."""
-        leaf = leaf_of(entities)
+        buffer = self._kept(leaf_of(entities))
+        buffer[len(entities) :].zero_()
+        return buffer
+
+    def _kept(self, leaf: Tensor) -> Tensor:
+        """Gives a buffer of the shape of a leaf: the same one in every call, unless it is the leaf's gradient now."""
         buffer = self._buffers.get("gradient")
         unfit = buffer is None or buffer.shape != leaf.shape or buffer.dtype != leaf.dtype or buffer.device != leaf.device
         # A gradient that is being accumulated over several batches stays the parameter's own; the next ones go elsewhere.
         if buffer is None or unfit or (leaf.grad is not None and leaf.grad.data_ptr() == buffer.data_ptr()):
             buffer = self._buffers["gradient"] = torch.empty_like(leaf, requires_grad=False)
-        buffer[len(entities) :].zero_()
         return buffer
 
 
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, vectors: Tensor, entities: Tensor, owner: ScoreLoss, offsets: Tensor, answers: Tensor, weights: Tensor | None
+        ctx: Any,
+        vectors: Tensor,
+        entities: Tensor,
+        owner: ScoreLoss,
+        offsets: Tensor,
+        answers: Tensor,
+        weights: Tensor | None,
+        columns: Columns | None,
     ) -> Tensor:
-        loss, ctx.pulled, ctx.gradient = owner.compute(vectors, entities, offsets, answers, weights, any(ctx.needs_input_grad))
+        ctx.rows, logs, compared = None, None, entities
+        if columns is not None:
+            ctx.rows, logs, compared = columns.rows, columns.logs.to(vectors), entities.detach().index_select(0, columns.rows)
+        loss, ctx.pulled, ctx.gradient = owner.compute(vectors, compared, offsets, answers, weights, logs, any(ctx.needs_input_grad))
         ctx.entities, ctx.owner, ctx.call = entities, owner, owner.calls
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
         assert ctx.call == ctx.owner.calls, "backward() runs before the next loss is computed"
         assert ctx.gradient is not None, "backward() runs once"
         if ctx.needs_input_grad[1]:
-            adopt_gradient(ctx.entities, ctx.gradient, float(gradients[0]))
+            if ctx.rows is None:
+                adopt_gradient(ctx.entities, ctx.gradient, float(gradients[0]))
+            else:
+                ctx.owner.begin_gradient(ctx.entities)
+                spread_gradient(ctx.entities, ctx.rows, ctx.gradient * gradients[0])
         ctx.gradient = None
-        return ctx.pulled * gradients[0], None, None, None, None, None
+        return ctx.pulled * gradients[0], None, None, None, None, None, None

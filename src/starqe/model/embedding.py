@@ -22,10 +22,7 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        matrix: Tensor = ctx.matrix
-        if matrix.grad is None:
-            matrix.grad = torch.zeros_like(matrix)
-        matrix.grad.index_add_(0, ctx.index, gradients[0])
+        spread_gradient(ctx.matrix, ctx.index, gradients[0])
         return None, None
 
 
@@ -60,6 +57,14 @@ def adopt_gradient(matrix: Tensor, gradient: Tensor, factor: float) -> None:
         leaf.grad = gradient if factor == 1 else gradient.mul_(factor)
     else:
         leaf.grad.add_(gradient, alpha=factor)
+
+
+def spread_gradient(matrix: Tensor, index: Tensor, gradient: Tensor) -> None:
+    """Adds the gradient of some rows, which may be the same, to that of a parameter or of its leading rows. (N,), (N, D)."""
+    leaf = leaf_of(matrix)
+    if leaf.grad is None:
+        leaf.grad = torch.zeros_like(leaf)
+    leaf.grad.index_add_(0, index, gradient)
 
 
 def leaf_of(matrix: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from starqe.learn.columns import draw
 from starqe.learn.lesson import Validation, buffer_bytes
 from starqe.learn.loss import ScoreLoss
 from starqe.reason.gaps import RELATION, Gaps
@@ -69,7 +70,8 @@ class PredictLesson:
             matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
             offsets, answers = (torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answer_offsets, part.answers))
             weight = None if part.weight is None else torch.from_numpy(part.weight).to(device, torch.float32)
-            total = total + loss(mine, matrix, offsets, answers, weight) * (len(own) / len(batch))
+            columns, offsets, answers = draw(len(matrix), self._config.candidates, offsets, answers, noise)
+            total = total + loss(mine, matrix, offsets, answers, weight, columns) * (len(own) / len(batch))
         if self._config.penalty:
             total = total + self._config.penalty * model.penalty(batch, noise)
         return total, len(batch)
