@@ -64,7 +64,7 @@ def test_a_folder_that_is_no_run_and_a_run_without_weights_are_named(trainer, tm
 def test_weights_of_another_model_are_an_error(trainer) -> None:
     run = trainer("train.epochs=1")._run
     run.save_weights({"embedding.weight": torch.zeros(1, 1)})
-    with pytest.raises(StorageError, match="this version of starqe makes otherwise. Train it again"):
+    with pytest.raises(StorageError, match=r"this version of starqe makes otherwise\. Train it again"):
         run.encoder()
 
 
