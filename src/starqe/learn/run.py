@@ -122,14 +122,19 @@ class RunFolder(Generic[R]):
         Raises:
             StorageError: There are none yet, they are damaged, or another version of the model wrote them.
         """
-        weights = self._read(WEIGHTS)[0]
-        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-        if shapes != {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}:
-            raise StorageError(
-                f"{self.folder / WEIGHTS}: the weights of a model that this version of starqe makes otherwise. Train it again"
-            )
-        model.load_state_dict(weights)
+        self.put_into(model, self._read(WEIGHTS)[0])
         return model.eval()
+
+    def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+        """Gives a model the weights that were read from this run.
+
+        Raises:
+            StorageError: They are of another model: the program that wrote them made it otherwise.
+        """
+        own = model.state_dict()
+        if own.keys() != weights.keys() or any(own[name].shape != weights[name].shape for name in own):
+            raise StorageError(f"{self.folder}: its weights are of a model that this version of starqe makes otherwise. Train it again")
+        model.load_state_dict(weights)
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes what training resumes from: one file, so that it is of one moment."""

@@ -87,16 +87,20 @@ class Trainer:
         self.counters = Counters()
 
     def resume(self) -> bool:
-        """Goes back to the last checkpoint; says whether there was one."""
+        """Goes back to the last checkpoint; says whether there was one.
+
+        Raises:
+            StorageError: It is damaged, or of a model that another version of starqe made.
+        """
         if (state := self._run.load_state()) is None:
             self._run.cut_metrics(0)
             return False
         tensors, counters = state
+        self._run.put_into(self.model, _below(tensors, "weights"))
+        if self.average is not None:
+            self._run.put_into(self.average, _below(tensors, "average"))
         self.counters = Counters(**counters)
         self._run.cut_metrics(self.counters.metrics_size)
-        self.model.load_state_dict(_below(tensors, "weights"))
-        if self.average is not None:
-            self.average.load_state_dict(_below(tensors, "average"))
         self.noise.set_state(tensors["noise"])
         self._last_report = self.counters.queries, self.counters.seconds
         named = {name: parameter for name, parameter in self.model.named_parameters() if f"adam/{name}/step" in tensors}
