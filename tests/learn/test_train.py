@@ -41,8 +41,9 @@ class TestLearningRate:
         assert learning_rate(self.CONFIG, 0.0) > 0
 
 
-def test_training_learns(trainer: MakeTrainer) -> None:
-    made = trainer("train.epochs=12", "train.learning_rate=0.01")
+@pytest.mark.parametrize("candidates", [0, 16])
+def test_training_learns(trainer: MakeTrainer, candidates: int) -> None:
+    made = trainer("train.epochs=12", "train.learning_rate=0.01", f"train.candidates={candidates}")
     made.train()
     validated = [line["validation_mrr"] for line in made._run.metrics() if line.get("validation")]
     assert len(validated) == 12
@@ -69,7 +70,12 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: M
 @pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
-    [(), ("train.average=0.9",), ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0", "train.embedding_rate=3")],
+    [
+        (),
+        ("train.average=0.9",),
+        ("train.candidates=5",),
+        ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0", "train.embedding_rate=3"),
+    ],
 )
 def test_a_resumed_training_equals_the_uninterrupted_one(
     trainer: MakeTrainer, tmp_path: Path, settings: tuple[str, ...], queries, validation

@@ -106,7 +106,7 @@ PRESETS: Mapping[str, dict[str, Any]] = {
     ),
     # Ours.
     "starqe-fast": {"model": _FAST, "train": _FAST_TRAIN},
-    "starqe-ask": {"model": _FAST, "train": {**_FAST_TRAIN, "varied_per_shape": 60_000}},
+    "starqe-ask": {"model": _FAST, "train": {**_FAST_TRAIN, "varied_per_shape": 60_000, "candidates": 4_096}},
     "demo": {
         "model": {**_STARQE, "width": 128, "dropout": 0.3, "input_dropout": 0.1},
         "train": {
