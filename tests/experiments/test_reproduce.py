@@ -180,7 +180,7 @@ def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp
 def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) -> None:
     place = open_work(fresh)
     Run.create(place.run_folder("starqe", 0), preset("demo"), place.graph)
-    with pytest.raises(ConfigError, match="trained by another recipe"):
+    with pytest.raises(ConfigError, match="has another recipe"):
         reproduce("faithfulness", fresh)
 
 

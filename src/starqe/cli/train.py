@@ -130,7 +130,6 @@ def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "An
 
 
 def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "AnyRun":
-    from starqe.errors import ConfigError
     from starqe.kg import load_graph
     from starqe.reason.run import RUNS, open_run
 
@@ -141,8 +140,8 @@ def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "A
         return RUNS[recipe.kind].create(out, fitting, loaded)
     run = open_run(out)
     run.check_graph(loaded)
-    if recipe is not None and recipe != run.recipe:
-        raise ConfigError(f"{out} has another recipe (its config.toml). To resume, leave the recipe out")
+    if recipe is not None:
+        run.check_recipe(recipe, "To resume, leave the recipe out")
     return run
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from starqe.errors import ConfigError, MeasureError, QueryError, TrainingError, UnsupportedError
+from starqe.errors import MeasureError, QueryError, TrainingError, UnsupportedError
 from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
@@ -39,10 +39,8 @@ def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
         StorageError: The record or the run is damaged.
     """
     folder = work.run_folder(*job)
-    if (folder / HEADER).exists() and (found := Run.open(folder, work.graph).recipe) != _recipe(work, job):
-        raise ConfigError(
-            f"{folder} was trained by another recipe (its config.toml, seed {found.seed}). Delete that folder, or choose another --out"
-        )
+    if (folder / HEADER).exists():
+        Run.open(folder, work.graph).check_recipe(_recipe(work, job), "Delete that folder, or choose another --out")
     record: dict[str, Any] | None = read_json(folder / RECORD) if (folder / RECORD).exists() else None
     return record
 

@@ -94,11 +94,17 @@ class RunFolder(Generic[R]):
             return cls.create(folder, recipe, graph)
         run = cls.open(folder)
         run.check_graph(graph)
-        if run.recipe != recipe:
-            raise ConfigError(
-                f"{folder} has another recipe (its config.toml, seed {run.recipe.seed}). Delete that folder, or choose another place"
-            )
+        run.check_recipe(recipe)
         return run
+
+    def check_recipe(self, recipe: AnyRecipe, way_out: str = "Delete that folder, or choose another place") -> None:
+        """Makes sure that a run is of the recipe that is wanted.
+
+        Raises:
+            ConfigError: It is not.
+        """
+        if self.recipe != recipe:
+            raise ConfigError(f"{self.folder} has another recipe (its config.toml, seed {self.recipe.seed}). {way_out}")
 
     def check_graph(self, graph: Graph) -> None:
         """Makes sure that a run goes on with the graph that it began with.
