@@ -9,6 +9,8 @@ from starqe.errors import ConfigError
 from starqe.learn import Recipe
 from starqe.learn.columns import MOST_ANSWERS, draw
 from starqe.learn.loss import ScoreLoss
+from starqe.model import SIMILARITY
+from tests.learn.test_loss import plain_scores
 
 V, D = 200, 5
 OFFSETS, ANSWERS = torch.tensor([0, 1, 3, 6]), torch.tensor([7, 7, 9, 150, 3, 199])
@@ -25,7 +27,7 @@ def example(dtype=torch.float64):
     return vectors, matrix
 
 
-@given(seed=st.integers(0, 2**32), count=st.integers(1, V - 1))
+@given(seed=st.integers(0, 2**32), count=st.integers(1, V // 2))
 def test_answers_stand_for_themselves_and_the_others_for_the_rest(seed, count):
     columns, offsets, answers = draw(V, count, OFFSETS, ANSWERS, noise(seed))
     assert torch.equal(offsets, OFFSETS)
@@ -34,12 +36,18 @@ def test_answers_stand_for_themselves_and_the_others_for_the_rest(seed, count):
     assert sorted(columns.rows[:own].tolist()) == ANSWERS.unique().tolist()
     assert not torch.isin(columns.rows[own:], ANSWERS).any()
     assert columns.logs[:own].eq(0).all()
-    if len(columns.rows) > own:
-        assert columns.logs.exp().sum() == pytest.approx(V, rel=1e-4)
+    assert len(columns.rows) == own + count
+    assert columns.logs.exp().sum() == pytest.approx(V, rel=1e-4)
 
 
-@pytest.mark.parametrize("count", [0, V, V + 1])
-def test_all_entities_are_compared_with_where_none_or_all_are_drawn(count):
+def test_answers_that_are_all_entities_leave_nobody_to_draw():
+    columns, _, answers = draw(6, 3, torch.tensor([0, 6]), torch.arange(6), noise())
+    assert columns.rows[answers].tolist() == list(range(6))
+    assert columns.logs.tolist() == [0.0] * 6
+
+
+@pytest.mark.parametrize("count", [0, V // 2 + 1, V + 1])
+def test_all_entities_are_compared_with_where_none_or_most_would_be_drawn(count):
     columns, offsets, answers = draw(V, count, OFFSETS, ANSWERS, noise())
     assert columns is None
     assert offsets is OFFSETS
@@ -72,28 +80,43 @@ def test_the_sum_of_exponentials_is_right_on_average():
     assert ((drawn.mean(0) - scores.exp().sum(1)).abs() < 5 * error).all()
 
 
+@pytest.mark.parametrize("rows", [2, 128])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-@pytest.mark.parametrize("similarity", ["dot", "cosine", "distance"])
-def test_loss_and_gradients_equal_those_of_autograd(similarity, smoothing):
+@pytest.mark.parametrize("similarity", SIMILARITY)
+def test_loss_and_gradients_equal_those_of_autograd_step_after_step(similarity, smoothing, rows):
     vectors, matrix = example()
-    columns, offsets, answers = draw(V, 40, OFFSETS, ANSWERS, noise())
-    some = matrix[columns.rows]
-    scores = {
-        "dot": lambda: vectors @ some.T,
-        "cosine": lambda: torch.nn.functional.normalize(vectors, dim=1) @ torch.nn.functional.normalize(some, dim=1).T,
-        "distance": lambda: -torch.cdist(vectors, some),
-    }[similarity]()
-    target = smoothing * columns.logs.double().exp().expand(3, -1) / V
-    for query in range(3):
-        own = answers[offsets[query] : offsets[query + 1]]
-        target = target.index_put((torch.full_like(own, query), own), torch.tensor((1 - smoothing) / len(own)).double(), accumulate=True)
+    loss, generator = ScoreLoss(similarity, "softmax", smoothing, rows), noise()
     weights = torch.tensor([1.0, 2.0, 0.5]).double()
-    expected = -((target * (scores + columns.logs).log_softmax(1)).sum(1) * weights).mean()
-    expected_gradients = torch.autograd.grad(expected, [vectors, matrix])
-    value = ScoreLoss(similarity, "softmax", smoothing)(vectors, matrix[:V], offsets, answers, weights, columns)
-    (2 * value).backward()
-    torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close((vectors.grad / 2, matrix.grad / 2), expected_gradients, atol=1e-6, rtol=1e-5)
+    for _ in range(3):
+        columns, offsets, answers = draw(V, 40, OFFSETS, ANSWERS, generator)
+        scores, stands_for = plain_scores(similarity, vectors, matrix[columns.rows]), columns.logs.double().exp()
+        beside_all = scores - (scores + columns.logs).logsumexp(1, keepdim=True)  # the logarithm of the share of one entity
+        target = smoothing * stands_for.expand(3, -1) / V
+        for query in range(3):
+            own = answers[offsets[query] : offsets[query + 1]]
+            target = target.index_put(
+                (torch.full_like(own, query), own), torch.tensor((1 - smoothing) / len(own)).double(), accumulate=True
+            )
+        expected = -((target * beside_all).sum(1) * weights).mean()
+        expected_gradients = torch.autograd.grad(expected, [vectors, matrix])
+        value = loss(vectors, matrix[:V], offsets, answers, weights, columns)
+        vectors.grad = matrix.grad = None
+        (2 * value).backward()
+        torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close((vectors.grad / 2, matrix.grad / 2), expected_gradients, atol=1e-6, rtol=1e-5)
+
+
+def test_gradients_of_several_batches_add_up():
+    vectors, matrix = example()
+    loss, generator, whole = ScoreLoss(), noise(), torch.zeros(V + 2, D).double()
+    for _ in range(2):
+        columns, offsets, answers = draw(V, 40, OFFSETS, ANSWERS, generator)
+        scores = vectors @ matrix[columns.rows].T + columns.logs
+        shares = scores.log_softmax(1)
+        means = [shares[query, answers[offsets[query] : offsets[query + 1]]].mean() for query in range(3)]
+        whole += torch.autograd.grad(-torch.stack(means).mean(), matrix)[0]
+        loss(vectors, matrix[:V], offsets, answers, columns=columns).backward()
+    torch.testing.assert_close(matrix.grad, whole, atol=1e-6, rtol=1e-5)
 
 
 def test_the_binary_loss_compares_with_all_entities():

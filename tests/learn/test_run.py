@@ -6,7 +6,7 @@ import torch
 
 from starqe.errors import MismatchError, StorageError
 from starqe.kg import Statement, graph_of, with_split
-from starqe.learn import Run
+from starqe.learn import QueryLesson, Run, Trainer
 from starqe.queries import reify
 
 
@@ -62,10 +62,24 @@ def test_a_folder_that_is_no_run_and_a_run_without_weights_are_named(trainer, tm
 
 
 def test_weights_of_another_model_are_an_error(trainer) -> None:
-    run = trainer("train.epochs=1")._run
-    run.save_weights({"embedding.weight": torch.zeros(1, 1)})
-    with pytest.raises(StorageError, match=r"this version of starqe makes otherwise\. Train it again"):
-        run.encoder()
+    made = trainer("train.epochs=1")
+    made.train()
+    weights = made.model.state_dict()
+    for other in ({"embedding.weight": weights["embedding.weight"]}, {**weights, "embedding.weight": torch.zeros(1, 1)}):
+        made._run.save_weights(other)
+        with pytest.raises(StorageError, match=r"do not fit its config\.toml.*Train it again"):
+            made._run.encoder()
+
+
+def test_a_checkpoint_of_another_model_is_an_error_and_loses_nothing(trainer, queries, tmp_path: Path) -> None:
+    made = trainer("train.epochs=1")
+    made.train()
+    config, metrics = tmp_path / "run" / "config.toml", made._run.metrics()
+    config.write_text(config.read_text().replace("width = 16", "width = 32"))
+    run = Run.open(tmp_path / "run")
+    with pytest.raises(StorageError, match=r"do not fit its config\.toml.*Train it again"):
+        Trainer(run, QueryLesson(run, queries)).resume()
+    assert run.metrics() == metrics
 
 
 def test_damaged_weights_are_an_error_and_no_pickle_is_read(trainer, tmp_path: Path) -> None:

@@ -105,8 +105,9 @@ def test_the_loss_is_the_mean_over_questions_for_entities_and_relations(tmp_path
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_resumed_training_equals_the_uninterrupted_one(architecture: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph, preset = small_graph(), next(name for name in PREDICTORS if recipe_of(name).model.architecture == architecture)
-    trainer("train.average=0.9", graph=graph, name="whole", preset=preset).train()
-    broken = trainer("train.average=0.9", "train.checkpoint_seconds=0", graph=graph, name="broken", preset=preset)
+    settings = ("train.average=0.9", "train.candidates=5")
+    trainer(*settings, graph=graph, name="whole", preset=preset).train()
+    broken = trainer(*settings, "train.checkpoint_seconds=0", graph=graph, name="broken", preset=preset)
     batches = broken.lesson.batches(0)
     for _ in range(3):
         broken.step(next(batches))
@@ -121,7 +122,7 @@ def test_a_resumed_training_equals_the_uninterrupted_one(architecture: str, trai
 
 
 def test_validation_ranks_both_ends_of_validation_statements(trainer: MakeTrainer) -> None:
-    made = trainer("train.epochs=8", "train.learning_rate=0.03", "model.dropout=0.1", graph=small_graph())
+    made = trainer("train.epochs=8", "train.learning_rate=0.03", "model.dropout=0.1", "train.penalty=0", graph=small_graph())
     made.train()
     found = [line["validation"] for line in made._run.metrics() if line.get("validation")]
     assert len(found) == 8

@@ -25,7 +25,7 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
 
     Args:
         entities: How many there are.
-        count: How many to draw beside the answers, with repetition; 0, or as many as there are, takes all instead.
+        count: How many to draw of the others, with repetition; 0, or more than half of all, takes all entities instead.
         offsets: Where the answers of each query begin. (B+1,)
         answers: The answers, query by query.
         noise: Decides what is drawn.
@@ -34,7 +34,7 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
         The columns (None: all entities), and the answers of each query as places among them: all, or `MOST_ANSWERS` drawn with
         repetition.
     """
-    if not 0 < count < entities:
+    if not 0 < count <= entities // 2:
         return None, offsets, answers
     device, there = offsets.device, offsets.diff()
     kept = there.clamp_max(MOST_ANSWERS)
@@ -44,10 +44,10 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
     by_lot = (torch.rand(len(query), generator=noise, device=device, dtype=torch.float64) * there[query]).long()
     place = torch.where(there[query] > MOST_ANSWERS, by_lot, in_order)
     own, chosen = torch.unique(answers[offsets[query] + place], return_inverse=True)
-    is_answer = torch.zeros(entities, dtype=torch.bool, device=device).index_fill_(0, own, True)
-    others = torch.randint(entities, (count,), generator=noise, device=device)
-    others = others[~is_answer[others]]
-    logs = torch.zeros(len(own) + len(others), device=device)
-    if len(others):
-        logs[len(own) :] = math.log((entities - len(own)) / len(others))
+    (rest,) = torch.ones(entities, dtype=torch.bool, device=device).index_fill_(0, own, False).nonzero(as_tuple=True)
+    if not len(rest):
+        return Columns(own, torch.zeros(len(own), device=device)), starts, chosen
+    others = rest[torch.randint(len(rest), (count,), generator=noise, device=device)]
+    logs = torch.zeros(len(own) + count, device=device)
+    logs[len(own) :] = math.log(len(rest) / count)
     return Columns(torch.cat([own, others]), logs), starts, chosen

@@ -15,9 +15,9 @@ class LoopConfig(Section):
     """The loop of every training: which loss, which steps, how long."""
 
     loss: Literal["softmax", "binary"] = "softmax"
-    """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy; both over all entities."""
+    """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy."""
     candidates: int = pydantic.Field(default=0, ge=0)
-    """Softmax compares with the answers of a batch and so many entities drawn to stand for all others; 0 compares with all."""
+    """Softmax compares with the answers of a batch and so many entities that stand for all others; 0 compares with all."""
     smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Label smoothing: this share of the mass is spread over all entities."""
     batch: int = pydantic.Field(default=512, ge=1)
@@ -81,7 +81,7 @@ class AnyRecipe(Section):
     kind: str
     """The kind of model: recipes of different kinds have different keys."""
     seed: int = 0
-    """Decides the first weights, the order of the queries and the dropout, each by a stream of its own."""
+    """Decides the first weights, the order of the queries, and what steps draw (dropout, candidates), each by a stream of its own."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train: CUDA (with mixed precision) when it is there, else the processor."""
     train: LoopConfig = LoopConfig()

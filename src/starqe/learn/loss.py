@@ -1,4 +1,4 @@
-"""The loss over all entities, fused with the scores: one small buffer, and three dense products a step.
+"""The loss over all entities, or over some that stand for all, fused with the scores: one small buffer, three dense products a step.
 
 B queries · V entities · D width. Autograd's own path makes several (B, V) tensors a step, and fresh memory of that size costs as
 much as the arithmetic. Here a block of queries at a time is scored, turned into its loss and then into its gradient in one
@@ -97,14 +97,14 @@ LOSSES: Mapping[str, Loss] = {"softmax": softmax_loss, "binary": binary_loss}
 
 
 class ScoreLoss:
-    """Compares query vectors with all entities, and gives the mean loss of a query with its gradients.
+    """Compares query vectors with the entities, and gives the mean loss of a query with its gradients.
 
         loss_per_query = score_loss(vectors, encoder.entity_matrix(), batch.answer_offsets, batch.answers)
         loss_per_query.backward()
 
     The gradients are computed together with the loss. ``backward()`` hands the one of the vectors to autograd and puts the one
     of the entities into ``.grad`` of their parameter: if that was None, as after ``zero_grad()``, a buffer that this object keeps
-    becomes the gradient, and nothing is copied or cleared. Not-a-number anywhere in the scores shows in the loss.
+    becomes the gradient, and with all entities nothing is copied or cleared. Not-a-number anywhere in the scores shows in the loss.
 
     Args:
         similarity: A key of `SIMILARITY`.
@@ -172,12 +172,13 @@ class ScoreLoss:
         logs: Tensor | None,
         learn: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes the mean loss and, to learn, its gradients without autograd; the second one lives in a buffer that is reused.
+        """Computes the mean loss and, to learn, its gradients without autograd.
 
         ``logs`` is the logarithm of how many each of the entities stands for, or None where they are all. (V,)
 
         Returns:
-            The loss, the gradient of the vectors and that of the leaf of the entities. (), (B, D), (rows of the leaf, D)
+            The loss, the gradient of the vectors, and that of the entities: where they are all, of their leaf, in a buffer that is
+            reused. (), (B, D), (V or the rows of the leaf, D)
         """
         self.calls += 1
         similarity, queries = self.similarity, len(vectors)
@@ -197,6 +198,8 @@ class ScoreLoss:
             if logs is not None:
                 scores.add_(logs)
             losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
+            if logs is not None and spread is not None:  # a column for n entities has their part of the smoothing, and the score of one
+                losses = losses + self.smoothing * (spread @ logs)
             weight = None if weights is None else weights[first : first + len(part)]
             total += losses.sum() if weight is None else losses @ weight
             if learn:

@@ -126,7 +126,7 @@ class RunFolder(Generic[R]):
         """Puts the trained weights into the model that they are of, and makes it ready for use.
 
         Raises:
-            StorageError: There are none yet, they are damaged, or another version of the model wrote them.
+            StorageError: There are none yet, they are damaged, or of another model.
         """
         self.put_into(model, self._read(WEIGHTS)[0])
         return model.eval()
@@ -135,11 +135,14 @@ class RunFolder(Generic[R]):
         """Gives a model the weights that were read from this run.
 
         Raises:
-            StorageError: They are of another model: the program that wrote them made it otherwise.
+            StorageError: They are of another model.
         """
         own = model.state_dict()
         if own.keys() != weights.keys() or any(own[name].shape != weights[name].shape for name in own):
-            raise StorageError(f"{self.folder}: its weights are of a model that this version of starqe makes otherwise. Train it again")
+            raise StorageError(
+                f"{self.folder}: its weights do not fit its config.toml, which was changed, or another version of starqe made them. "
+                "Train it again"
+            )
         model.load_state_dict(weights)
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
@@ -212,7 +215,7 @@ class Run(RunFolder[Recipe]):
         """Gives the trained encoder.
 
         Raises:
-            StorageError: There are no weights yet, or they are damaged.
+            StorageError: There are no weights yet, they are damaged, or of another model.
         """
         return self.load_weights(Encoder(self.recipe.model, self.space, self.recipe.seed))
 

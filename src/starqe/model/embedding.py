@@ -1,6 +1,6 @@
 """The input embedding, whose gradient is one dense matrix that is filled in place.
 
-The embedding is by far the largest parameter, and two places give it a gradient: the scores against all entities, which are
+The embedding is by far the largest parameter, and two places give it a gradient: the scores against the entities, which are
 dense, and the nodes of the queries, which are few rows. Autograd would make a dense matrix for each and add them; here both
 write into ``.grad`` itself. So this gradient comes from ``backward()``, not from ``torch.autograd.grad``.
 """

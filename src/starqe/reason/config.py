@@ -54,7 +54,7 @@ class PredictorTrainConfig(LoopConfig):
     merge: int = pydantic.Field(default=1, ge=1)
     """With "statements": up to so many statements without pairs that ask the same are asked as one question, of their weight."""
     penalty: float = pydantic.Field(default=0.0, ge=0)
-    """The weight of the third powers of all numbers that take part in a statement (N3; complex)."""
+    """The weight of the third powers of all numbers of the entities and relations that take part in a statement (N3; complex)."""
     no_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)
     """The probability that a statement is asked without its pairs."""
     some_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)

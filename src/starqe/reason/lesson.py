@@ -55,12 +55,14 @@ class PredictLesson:
         return self.statements.batches(epoch, start)
 
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
-        """Gives the mean loss over the questions of a batch with the penalty, and their number."""
+        """Gives the mean over the questions of a batch of their losses, each times its weight, with the penalty; and their number."""
         assert isinstance(model, Predictor)
         device = model.device
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             vectors = model(batch, noise)  # (B, D)
-        total = vectors.new_zeros((), dtype=torch.float32)
+        # The penalty comes first: so the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
+        penalty = self._config.penalty
+        total = penalty * model.penalty(batch, noise) if penalty else vectors.new_zeros((), dtype=torch.float32)
         for loss, rows in ((self._of_entities, batch.position != RELATION), (self._of_relations, batch.position == RELATION)):
             if not rows.any():
                 continue
@@ -72,8 +74,6 @@ class PredictLesson:
             weight = None if part.weight is None else torch.from_numpy(part.weight).to(device, torch.float32)
             columns, offsets, answers = draw(len(matrix), self._config.candidates, offsets, answers, noise)
             total = total + loss(mine, matrix, offsets, answers, weight, columns) * (len(own) / len(batch))
-        if self._config.penalty:
-            total = total + self._config.penalty * model.penalty(batch, noise)
         return total, len(batch)
 
     def validate(self, model: nn.Module) -> Validation:

@@ -26,7 +26,7 @@ PREDICTORS: Mapping[str, dict[str, Any]] = {
         "model": {"architecture": "stare", "initial_length": 0.1, "dropout": 0.3, "input_dropout": 0.1},
         "train": {**_FAST_EMBEDDINGS, **_ENDS_ONLY},
     },
-    "one-hop-demo": {"model": _ONE_HOP, "train": {**_SMALL_NUMBERS, "batch": 128, "epochs": 20, "average": 0.99}},
+    "one-hop-demo": {"model": _ONE_HOP, "train": {**_SMALL_NUMBERS, "merge": 1, "batch": 128, "epochs": 20, "average": 0.99}},
 }
 """Name -> the values of a `PredictorRecipe` that differ from the defaults."""
 

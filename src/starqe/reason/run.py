@@ -25,7 +25,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         """Gives the trained predictor.
 
         Raises:
-            StorageError: There are no weights yet, or they are damaged.
+            StorageError: There are no weights yet, they are damaged, or of another model.
         """
         return self.load_weights(self.new_predictor())
 
@@ -33,7 +33,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         """Gives the trained predictor as a scorer of one-hop queries.
 
         Raises:
-            StorageError: There are no weights yet, or they are damaged.
+            StorageError: There are no weights yet, they are damaged, or of another model.
         """
         return PredictorScorer(self.predictor())
 
