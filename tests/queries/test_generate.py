@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from starqe.errors import InputError, MismatchError, QueryError, StorageError
+from starqe.errors import ConfigError, InputError, MismatchError, QueryError, StorageError
 from starqe.kg import SPLITS, Graph, Statement, graph_of
 from starqe.queries import SHAPES, QuerySettings, Shape, easy_and_hard, generate, load_table, read_shapes
 from starqe.queries.query_set import table_path
@@ -356,6 +356,12 @@ def test_wrong_use_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(InputError, match="splits are one or more of"):
         generate(GRAPH, tmp_path / "queries", splits=["dev"])
     assert not (tmp_path / "queries").exists()
+
+
+@pytest.mark.parametrize(("limits", "named"), [({"memory": "much"}, "all and 'much'"), ({"threads": -1}, "-1 and '4GB'")])
+def test_limits_that_are_none_are_named(tmp_path, limits, named):
+    with pytest.raises(ConfigError, match=rf"threads are at least 1 and memory is a size such as 4GB, found {named}"):
+        generate(GRAPH, tmp_path / "queries", **limits)
 
 
 def test_a_graph_without_qualifiers_has_empty_tables(tmp_path):

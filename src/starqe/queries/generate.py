@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from starqe.errors import StorageError
+from starqe.errors import ConfigError, StorageError
 from starqe.folders import new_file
 from starqe.kg import SPLITS, Graph
 from starqe.kg.graph import split_codes
@@ -58,6 +58,7 @@ def generate(
         MismatchError: The destination holds queries of another graph.
         StorageError: The destination holds something else, or the disk refuses or is full.
         QueryError: The settings do not fit a shape.
+        ConfigError: Threads or memory are no such numbers.
     """
     settings, engine = settings or QuerySettings(), engine or SqlEngine()
     split_codes(splits)
@@ -83,14 +84,25 @@ def generate(
 def _database(destination: Path, threads: int | None, memory: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Opens a database that spills beside the tables, and cleans up after itself."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".spill-", dir=destination, ignore_cleanup_errors=True) as spill:
-            config = {"temp_directory": spill, "memory_limit": memory, "preserve_insertion_order": False}
-            with duckdb.connect(config=config) as database:
-                if threads:
-                    database.execute(f"SET threads = {int(threads)}")
-                yield database
+        with (
+            tempfile.TemporaryDirectory(prefix=".spill-", dir=destination, ignore_cleanup_errors=True) as spill,
+            duckdb.connect(config={"temp_directory": spill, "preserve_insertion_order": False}) as database,
+        ):
+            _bound(database, threads, memory)
+            yield database
     except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
         raise StorageError(f"cannot generate queries in {destination}: {error}. The tables that were finished are kept") from error
+
+
+def _bound(database: duckdb.DuckDBPyConnection, threads: int | None, memory: str) -> None:
+    """Bounds what the database may take."""
+    try:
+        database.execute(f"SET threads = {int(threads)}" if threads else "RESET threads")
+        database.execute("SET memory_limit = ?", [memory])
+    except duckdb.Error as error:
+        raise ConfigError(
+            f"threads are at least 1 and memory is a size such as 4GB, found {threads or 'all'} and '{memory}': {error}"
+        ) from None
 
 
 def _work(edges: EdgeTables, shape: Shape, split: str, settings: QuerySettings, excluded: np.ndarray) -> Work:
