@@ -54,6 +54,7 @@ def test_all_entities_are_compared_with_where_none_or_most_would_be_drawn(count)
     assert answers is ANSWERS
 
 
+@pytest.mark.full
 def test_of_many_answers_some_are_drawn_all_of_them_alike():
     many, rounds = 4 * MOST_ANSWERS, 400
     seen, generator = torch.zeros(V), noise()
@@ -68,6 +69,7 @@ def test_of_many_answers_some_are_drawn_all_of_them_alike():
     assert seen[1 + many :].sum() == 0
 
 
+@pytest.mark.full
 def test_the_sum_of_exponentials_is_right_on_average():
     vectors, matrix = example()
     scores = (vectors @ matrix[:V].T).detach()

@@ -71,6 +71,7 @@ def test_weights_of_another_model_are_an_error(trainer) -> None:
             made._run.encoder()
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_another_model_is_an_error_and_loses_nothing(trainer, queries, tmp_path: Path) -> None:
     made = trainer("train.epochs=1")
     made.train()

@@ -41,7 +41,7 @@ class TestLearningRate:
         assert learning_rate(self.CONFIG, 0.0) > 0
 
 
-@pytest.mark.parametrize("candidates", [0, 16])
+@pytest.mark.parametrize("candidates", [0, pytest.param(16, marks=pytest.mark.full)])
 def test_training_learns(trainer: MakeTrainer, candidates: int) -> None:
     made = trainer("train.epochs=12", "train.learning_rate=0.01", f"train.candidates={candidates}")
     made.train()
