@@ -186,9 +186,12 @@ class ScoreLoss:
         into = vectors.new_empty(0)
         if learn:
             into = self._gradient_buffer(entities) if logs is None else torch.empty_like(entities)
-        columns = entities.new_zeros(len(entities)) if learn and similarity.sums else None
+        column_sums = entities.new_zeros(len(entities)) if learn and similarity.sums else None
         pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
-        spread = None if logs is None else logs.softmax(0)
+        spread, excess = None, 0.0
+        if logs is not None:  # a column for n entities has their part of the smoothing, and the score of one
+            spread = logs.softmax(0)
+            excess = self.smoothing * float(spread @ logs)
         for first in range(0, queries, self.rows):
             part = vectors[first : first + self.rows]
             buffer = self._buffer("scores", part, len(entities))
@@ -198,8 +201,7 @@ class ScoreLoss:
             if logs is not None:
                 scores.add_(logs)
             losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
-            if logs is not None and spread is not None:  # a column for n entities has their part of the smoothing, and the score of one
-                losses = losses + self.smoothing * (spread @ logs)
+            losses.add_(excess)
             weight = None if weights is None else weights[first : first + len(part)]
             total += losses.sum() if weight is None else losses @ weight
             if learn:
@@ -211,10 +213,10 @@ class ScoreLoss:
                     pull, operand = pull.mul_(weight[:, None]), operand * weight[:, None]
                 pulled[first : first + len(part)] = pull
                 into[: len(entities)].addmm_(slope.T, operand, beta=int(first > 0), alpha=scale)
-                if columns is not None:
-                    columns.add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)
+                if column_sums is not None:
+                    column_sums.add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)
         if learn:
-            similarity.pull_entities(into[: len(entities)], columns, entities, terms)
+            similarity.pull_entities(into[: len(entities)], column_sums, entities, terms)
         return total / queries, pulled, into
 
     def _targets(self, first: int, rows: int, offsets: Tensor, answers: Tensor, scores: Tensor) -> Targets:

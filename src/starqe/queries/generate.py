@@ -97,7 +97,8 @@ def _database(destination: Path, threads: int | None, memory: str) -> Iterator[d
 def _bound(database: duckdb.DuckDBPyConnection, threads: int | None, memory: str) -> None:
     """Bounds what the database may take."""
     try:
-        database.execute(f"SET threads = {int(threads)}" if threads else "RESET threads")
+        if threads:
+            database.execute(f"SET threads = {int(threads)}")
         database.execute("SET memory_limit = ?", [memory])
     except duckdb.Error as error:
         raise ConfigError(
