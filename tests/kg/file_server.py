@@ -1,5 +1,6 @@
 """A web server for tests of downloads: it knows ranges, and breaks off, refuses or redirects when told to."""
 
+import contextlib
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", value)
             self.end_headers()
+        elif what == "drip headers":
+            self._drip(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 10_000, value)
         elif self.path not in self.server.files:
             self.send_error(404)
         else:
@@ -67,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         body = content[start:]
+        if what == "drip":
+            return self._drip(body, value)
         body = body[:value] if what in ("break", "stall") else body
         self.server.sent.append((self.path.rpartition("/")[2], asked, len(body)))  # before: whoever has the bytes may look here
         self.wfile.write(body)
@@ -75,6 +80,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.stalled.set()
             self.server.go_on.wait(60)
         return None
+
+    def _drip(self, body: bytes, seconds: float) -> None:
+        """Sends a byte every so many seconds, until the other side hangs up."""
+        with contextlib.suppress(OSError):
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                if self.server.go_on.wait(seconds):
+                    return
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from starqe.kg.draft import Draft
 from starqe.kg.graph import Graph
-from starqe.kg.names import ENTITY_BASE, RELATION_BASE
+from starqe.kg.iris import ENTITY_BASE, RELATION_BASE
 from starqe.kg.statement import SPLITS, identifier_problem
 
 AWKWARD = [

@@ -1,10 +1,13 @@
+import bz2
 import dataclasses
+import gzip
 import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
@@ -15,7 +18,8 @@ from tests.kg.strategies import graphs
 
 GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),))], [Statement("b", "r", "a")], [Statement("b", "r", "a", (("q", "a"),))])
 NAMES = Names("http://example.org/", "http://example.org/p/")
-READABLE = [form for form, kind in FORMS.items() if kind.readable]
+WRITABLE = [form for form, kind in FORMS.items() if kind.write]
+BOTH_WAYS = [form for form in WRITABLE if FORMS[form].read]
 
 
 def place(folder: Path, form: str) -> Path:
@@ -34,17 +38,26 @@ def place(folder: Path, form: str) -> Path:
         ("a.nq", "nquads"),
         ("a.reified.nq", "reification"),
         ("a.hyper.tsv", "hypergraph"),
+        ("A.CSV", "statements"),
+        ("A.TTL.GZ", "turtle"),
+        ("a.Reified.NQ", "reification"),
+        ("a.rdf", "rdfxml"),
+        ("a.OWL", "rdfxml"),
+        ("a.xml", "rdfxml"),
+        ("a.jsonld", "jsonld"),
+        ("a.n3", "n3"),
     ],
 )
 def test_the_form_is_told_by_the_extension(name, form):
     assert form_of(Path(name)) == form
 
 
-@pytest.mark.parametrize("name", ["a", "a.json", "a.gz", "a.txt.rar", "txt", "a.xlsx"])
+@pytest.mark.parametrize("name", ["a", "a.json", "a.txt.rar", "txt", "a.xlsx"])
 def test_an_unknown_extension_is_refused_with_those_that_are_known(tmp_path, name):
     (tmp_path / name).write_text("a,r,b\n")
     with pytest.raises(
-        InputError, match=r"the form is told by the extension \(\.txt .*\.gz \.bz2 \.zst\). Rename the file, or give --format"
+        InputError,
+        match=r"the form is told by the extension \(\.txt .*\.gz \.bz2 \.zst\) or by how the file begins\. Rename it, or give --format",
     ):
         import_graph(tmp_path / name)
 
@@ -54,7 +67,18 @@ def test_a_form_that_is_named_needs_no_extension(tmp_path):
     assert len(import_graph(tmp_path / "statements", form="statements")[0]) == 1
 
 
-@pytest.mark.parametrize("form", READABLE)
+@pytest.mark.parametrize("form", ["json", "Turtle"])
+def test_a_form_that_there_is_not_is_refused_with_those_that_there_are(tmp_path, form):
+    (tmp_path / "file").write_text("a,r,b\n")
+    message = f"the form of a graph is one of statements, turtle, .*, hypergraph, found '{form}'"
+    with pytest.raises(InputError, match=message):
+        import_graph(tmp_path / "file", form=form)
+    with pytest.raises(InputError, match=message):
+        export_graph(GRAPH, tmp_path / "out", form=form)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("form", BOTH_WAYS)
 @given(graph=graphs())
 @settings(max_examples=25)
 def test_every_form_written_and_read_again_gives_the_same_graph(tmp_path_factory, form, graph):
@@ -65,7 +89,7 @@ def test_every_form_written_and_read_again_gives_the_same_graph(tmp_path_factory
     assert report.skipped == report.duplicates == report.unasserted == 0
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", WRITABLE)
 def test_an_export_is_listed_file_by_file_and_leaves_nothing_beside(tmp_path, form):
     path = place(tmp_path, form)
     files = export_graph(GRAPH, path, form)
@@ -153,7 +177,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-@pytest.mark.parametrize("form", ["graph", *FORMS])
+@pytest.mark.parametrize("form", ["graph", *WRITABLE])
 def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, form):
     path = tmp_path / "out" if form == "graph" else place(tmp_path, form)
     command = [sys.executable, "-B", "-c", FULL, str(path), form]
@@ -197,3 +221,88 @@ def test_a_split_by_another_name_is_not_passed_over(tmp_path):
         (tmp_path / name).write_text("a,r,b\n")
     with pytest.raises(InputError, match=r"splits are called train, valid and test, found dev.txt\. Rename it to valid.txt"):
         import_graph(tmp_path)
+
+
+EMPTY = {
+    "unasserted triples": (
+        "<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .\n<< <a:a> <a:p> <a:c> >> <a:q> <a:v> .",
+        "triples that are reified but not asserted, left out: 2 (--unasserted keep keeps them)",
+    ),
+    "literals": (
+        '<a:a> <a:p> 1 , 2 , "x" .',
+        "literal values left out: xsd:integer 2, xsd:string 1. Facts with a literal value are no statements: write such values as entities",
+    ),
+    "labels": ('<a:a> <http://www.w3.org/2000/01/rdf-schema#label> "A" .', ""),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_a_file_without_statements_is_refused_with_what_it_has_instead(tmp_path, kind):
+    text, instead = EMPTY[kind]
+    (tmp_path / "file.ttl").write_text(text)
+    with pytest.raises(InputError) as caught:
+        import_graph(tmp_path / "file.ttl")
+    assert str(caught.value) == f"{tmp_path}/file.ttl: a graph has at least one statement, found none" + (instead and f". {instead}")
+
+
+def test_unasserted_triples_are_kept_on_demand(tmp_path):
+    (tmp_path / "file.ttl").write_text(EMPTY["unasserted triples"][0])
+    graph, _ = import_graph(tmp_path / "file.ttl", unasserted="keep")
+    pair = (("a:q", "a:v"),)
+    assert list(graph.statements("train")) == [Statement("a:a", "a:p", "a:b", pair), Statement("a:a", "a:p", "a:c", pair)]
+
+
+def test_a_triple_in_several_named_graphs_is_merged_and_counted(tmp_path):
+    triple = "<a:a> <a:p> <a:b>"
+    (tmp_path / "file.nq").write_text(f"{triple} <g:1> .\n{triple} <g:2> .\n{triple} .\n{triple} <g:1> .\n{triple} <g:test> .\n")
+    graph, report = import_graph(tmp_path / "file.nq")
+    assert graph.split.tolist() == [0, 2]
+    assert report.in_several_graphs == 2
+    assert report.findings() == ["triples that stand in several named graphs, merged: 2"]
+
+
+TRIPLES = {
+    "turtle": "<a:a> <a:r> <a:b> .",
+    "trig": "@prefix a: <a:> .\na:a a:r a:b .",
+    "ntriples": "<a:a> <a:r> <a:b> .\n",
+    "nquads": "# a comment\n<a:a> <a:r> <a:b> <g:1> .\n",
+    "rdfxml": '<?xml version="1.0"?>\n<!DOCTYPE r [<!ENTITY x "a:">]>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:a="a:"><rdf:Description rdf:about="&x;a"><a:r rdf:resource="a:b"/></rdf:Description></rdf:RDF>',
+    "jsonld": '{"@context": {"r": {"@id": "a:r", "@type": "@id"}}, "@id": "a:a", "r": "a:b"}',
+    "n3": "@prefix a: <a:> .\na:a a:r a:b .",
+}
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True)}
+
+
+@pytest.mark.parametrize("form", TRIPLES)
+def test_every_syntax_of_rdf_is_read(tmp_path, form):
+    path = tmp_path / f"FILE{FORMS[form].extensions[0].upper()}"
+    path.write_text(TRIPLES[form])
+    graph, report = import_graph(path)
+    assert list(graph.statements("train")) == [Statement("a:a", "a:r", "a:b")]
+    assert report.notes == []
+
+
+@pytest.mark.parametrize("form", ["trig", "nquads", "rdfxml", "jsonld"])
+@pytest.mark.parametrize("name", ["file.txt", "file", "file.json", "file.owl"])
+@pytest.mark.parametrize("compress", COMPRESS.values())
+def test_a_form_is_told_by_the_content_where_the_name_does_not_tell_and_so_is_a_compression(tmp_path, form, name, compress):
+    (tmp_path / name).write_bytes(compress(TRIPLES[form].encode()))
+    graph, report = import_graph(tmp_path / name)
+    assert list(graph.statements("train")) == [Statement("a:a", "a:r", "a:b")]
+    said = [f"{tmp_path / name} is read as {form}, told by its content (--format chooses another form)"]
+    assert report.notes == ([] if (name, form) == ("file.owl", "rdfxml") else said)
+
+
+def test_a_statement_file_is_not_taken_for_rdf(tmp_path):
+    (tmp_path / "file.csv").write_text("<http://a>,<http://r>,<http://b>\nprefix,base,rdf\n{a,r,[b\n")
+    graph, report = import_graph(tmp_path / "file.csv")
+    assert (len(graph), report.notes) == (3, [])
+
+
+@pytest.mark.parametrize("form", ["rdfxml", "jsonld", "n3", "turtle"])
+def test_a_damaged_document_is_refused_with_its_file_and_line(tmp_path, form):
+    path = tmp_path / f"file{FORMS[form].extensions[0]}"
+    path.write_text("\n" + TRIPLES[form][:-3])
+    with pytest.raises(InputError, match=rf"file{FORMS[form].extensions[0]}(?::\d+)?: .*cannot be read beyond an error"):
+        import_graph(path)

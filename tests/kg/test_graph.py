@@ -18,11 +18,11 @@ def test_the_columns_are_small_integers_in_canonical_order():
         [1, 1, 2, 0],
         [0, 0, 1, 2],
     ]
-    assert GRAPH.offsets.tolist() == [0, 0, 2, 2, 3]
+    assert GRAPH.pairs.offsets.tolist() == [0, 0, 2, 2, 3]
     assert GRAPH.pair_relation.tolist() == [0, 0, 0]
     assert GRAPH.pair_value.tolist() == [3, 4, 0]
-    assert GRAPH.pair_statement.tolist() == [1, 1, 3]
-    columns = (GRAPH.head, GRAPH.relation, GRAPH.tail, GRAPH.pair_relation, GRAPH.pair_value, GRAPH.split, GRAPH.offsets)
+    assert GRAPH.pairs.owner.tolist() == [1, 1, 3]
+    columns = (GRAPH.head, GRAPH.relation, GRAPH.tail, GRAPH.pair_relation, GRAPH.pair_value, GRAPH.split, GRAPH.pairs.offsets)
     assert [column.dtype for column in columns] == [np.int32] * 5 + [np.int8, np.int64]
 
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.kg import SPLITS, Graph, Known, Statement, graph_of
+from starqe.ragged import Ragged
 from tests.kg.strategies import graphs
 
 # Entities a b c v w are 0 … 4, relations q r are 0 and 1; rows in this order.
@@ -124,7 +125,7 @@ def test_ids_of_any_integer_type_are_looked_up_without_overflow(kind):
     size = 70_000
     column = np.array([size - 1], np.int32)
     zero = np.zeros(1, np.int8)
-    graph = Graph(range(size + 2), range(size), column, column, column, zero, np.array([0, 1]), column, column)  # type: ignore[arg-type]
+    graph = Graph(range(size + 2), range(size), column, column, column, zero, Ragged(np.array([0, 1]), np.stack([column, column], axis=1)))  # type: ignore[arg-type]
     known = Known(graph, np.array([0]))
     last = kind(size - 1)
     assert known.by_qualifier(last, last).tolist() == [0]

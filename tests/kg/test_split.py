@@ -1,15 +1,13 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from starqe.errors import InputError
-from starqe.kg import SPLITS, Graph, Statement, check_split, graph_of, import_graph, transductive_split
+from starqe.kg import SPLITS, Graph, Statement, check_split, graph_of, hold_out_validation, import_graph, transductive_split
 from tests.kg.strategies import graphs
+from tests.places import WD50K
 
-WD50K = Path(__file__).parents[2].parent / "shared" / "data" / "wd50k"
 SHARES = (0.6, 0.2, 0.2)
 
 
@@ -74,7 +72,7 @@ def test_a_chain_has_nothing_to_spare_and_stays_in_train():
     "shares", [(0.5, 0.5), (0.5, 0.2, 0.2), (0.0, 0.5, 0.5), (1.2, -0.1, -0.1), (float("nan"), 0.5, 0.5), (0.5, 0.5, 0.5)]
 )
 def test_shares_that_are_none_are_refused(shares):
-    with pytest.raises(InputError, match=r"a split is three shares \(train, valid, test\) that make 1, train more than 0, found \("):
+    with pytest.raises(InputError, match=r"a split is three shares \(train, valid, test\) that add up to 1, with train above 0, found \("):
         transductive_split(dense(20, 0), shares, 0)
 
 
@@ -82,6 +80,49 @@ def test_shares_of_nothing_leave_a_split_empty():
     assert set(transductive_split(dense(100, 0), (1, 0, 0), 0).split.tolist()) == {0}
     assert set(transductive_split(dense(100, 0), (0.9, 0.1, 0), 0).split.tolist()) == {0, 1}
     assert set(transductive_split(dense(100, 0), (0.9, 0, 0.1), 0).split.tolist()) == {0, 2}
+
+
+@given(st.integers(20, 120), st.integers(0, 99), st.floats(0.01, 0.5))
+@settings(max_examples=40)
+def test_validation_is_held_out_of_train_alone_and_test_stays_test(count, seed, share):
+    graph = transductive_split(dense(count, seed), (0.8, 0.0, 0.2), seed)
+    held = hold_out_validation(graph, share, seed)
+    assert list(held.statements("test")) == list(graph.statements("test"))
+    assert set(held.statements("train", "valid")) == set(graph.statements("train"))
+    entities, relations = mentioned(held, "train")
+    valid_entities, valid_relations = mentioned(held, "valid")
+    assert valid_entities <= entities
+    assert valid_relations <= relations
+    assert triples(held, "valid").isdisjoint(triples(held, "train") | triples(held, "test"))
+    assert 1 <= len(held.known(["valid"])) <= max(1, round(share * len(graph.known(["train"])))) + count // 2
+    assert hold_out_validation(graph, share, seed).fingerprint == held.fingerprint
+
+
+def test_the_share_of_train_is_held_out_and_added_to_a_validation_split_that_is_there():
+    graph = transductive_split(dense(800, 0), (0.7, 0.1, 0.2), 0)
+    held = hold_out_validation(graph, 0.1, 3)
+    moved = len(held.known(["valid"])) - len(graph.known(["valid"]))
+    assert abs(moved - len(graph.known(["train"])) / 10) <= 3  # a group with one main triple stays together
+    assert set(held.statements("valid")) >= set(graph.statements("valid"))
+
+
+def test_a_main_triple_that_stands_in_test_too_is_not_validated_on():
+    facts = [Statement(f"e{i % 4}", "r", f"e{i // 4}") for i in range(16)]
+    graph = graph_of(facts, test=facts[1:])
+    held = hold_out_validation(graph, 0.9, 0)
+    assert list(held.statements("valid")) == facts[:1]
+    with pytest.raises(InputError, match="none of its 16 can"):
+        hold_out_validation(graph_of(facts, test=facts), 0.5, 0)
+
+
+def test_nothing_to_hold_out_is_refused():
+    chain = [Statement("a", "r", "b"), Statement("b", "s", "c")]
+    with pytest.raises(InputError, match=r"held out from train, and none of its 2 can: each mentions something .* Add statements"):
+        hold_out_validation(graph_of(chain), 0.5, 0)
+    with pytest.raises(InputError, match="none of its 0 can"):
+        hold_out_validation(graph_of(test=chain), 0.5, 0)
+    with pytest.raises(InputError, match=r"between 0 and 1, found 1\.5"):
+        hold_out_validation(graph_of(chain), 1.5, 0)
 
 
 def test_findings_count_what_is_not_in_train_and_what_stands_twice():

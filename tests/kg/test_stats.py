@@ -1,10 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from starqe.kg import Draft, graph_stats, import_graph
-
-WD50K = Path(__file__).parents[2].parent / "shared" / "data" / "wd50k"
+from tests.places import WD50K
 
 
 def test_every_count_of_a_small_graph():

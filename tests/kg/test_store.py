@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import duckdb
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from starqe.errors import StorageError
-from starqe.kg import Draft, Names, Statement, graph_of, load_graph, save_graph
+from starqe.kg import Draft, Graph, Names, Statement, graph_of, import_graph, load_graph, save_graph, with_split
 from tests.kg.strategies import graphs
 
 GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),))], [Statement("b", "r", "a")])
@@ -26,6 +27,10 @@ def stored(tmp_path) -> Path:
     return tmp_path / "graph"
 
 
+def columns(graph: Graph) -> list[np.ndarray]:
+    return [graph.head, graph.relation, graph.tail, graph.split, graph.pairs.offsets, graph.pairs.items]
+
+
 @given(graphs())
 def test_a_stored_graph_loads_with_the_same_content_and_labels(tmp_path_factory, graph):
     folder = tmp_path_factory.mktemp("store") / "graph"
@@ -35,8 +40,7 @@ def test_a_stored_graph_loads_with_the_same_content_and_labels(tmp_path_factory,
     assert list(loaded.statements("train", "valid", "test")) == list(graph.statements("train", "valid", "test"))
     assert loaded.entities.labels == graph.entities.labels
     assert loaded.relations.labels == graph.relations.labels
-    columns = ("head", "relation", "tail", "split", "offsets", "pair_relation", "pair_value")
-    assert [getattr(loaded, name).dtype for name in columns] == [getattr(graph, name).dtype for name in columns]
+    assert [column.dtype for column in columns(loaded)] == [column.dtype for column in columns(graph)]
 
 
 def test_names_are_stored_too(tmp_path):
@@ -47,15 +51,30 @@ def test_names_are_stored_too(tmp_path):
     assert load_graph(tmp_path / "graph").names == bases
 
 
+def test_the_title_is_that_of_the_source_and_is_stored_too(tmp_path):
+    (tmp_path / "my-people.csv").write_text("Einstein,bornIn,Ulm\n", encoding="utf-8")
+    graph, _ = import_graph(tmp_path / "my-people.csv")
+    assert graph.title == "my-people"
+    save_graph(graph, tmp_path / "graph")
+    assert load_graph(tmp_path / "graph").title == "my-people"
+    assert with_split(graph, graph.split).title == "my-people"
+
+
 def test_the_folder_holds_a_header_and_parquet_and_nothing_else(stored):
     assert names(stored) == FILES
-    assert json.loads((stored / "graph.json").read_text()) == {
+    header = json.loads((stored / "graph.json").read_text())
+    assert header.pop("checksums").keys() == set(FILES) - {"graph.json"}
+    assert len(header.pop("checksum")) == 8
+    assert header == {
         "format": "starqe graph",
         "version": 1,
+        "title": "",
         "fingerprint": GRAPH.fingerprint,
         "statements": 2,
+        "pairs": 1,
         "entities": 3,
         "relations": 2,
+        "labels": 0,
         "entity_base": "urn:starqe:entity:",
         "relation_base": "urn:starqe:relation:",
     }
@@ -117,8 +136,11 @@ def test_a_folder_of_another_kind_is_refused(stored):
 
 @pytest.mark.parametrize("file", [name for name in FILES if name.endswith(".parquet")])
 @pytest.mark.parametrize("harm", ["truncate", "scribble", "remove", "other columns"])
-def test_a_damaged_file_is_refused(stored, file, harm):
+@pytest.mark.parametrize("checksums", [True, False])
+def test_a_damaged_file_is_refused(stored, file, harm, checksums):
     path = stored / file
+    if not checksums:
+        make_old(stored)
     match harm:
         case "truncate":
             path.write_bytes(path.read_bytes()[:-20])
@@ -128,7 +150,7 @@ def test_a_damaged_file_is_refused(stored, file, harm):
             path.unlink()
         case "other columns":
             pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(StorageError, match=rf"^{stored}: the graph is damaged \(.*\). Import it again from its source"):
+    with pytest.raises(StorageError, match=rf"^{stored}.*(damaged|cannot be read).* \(.*\)\. Import it again from its source"):
         load_graph(stored)
 
 
@@ -143,12 +165,65 @@ def test_a_damaged_file_is_refused(stored, file, harm):
     ],
 )
 def test_columns_of_other_values_are_refused(stored, file, columns):
+    make_old(stored)
     pq.write_table(pa.table(columns), stored / file)
     with pytest.raises(StorageError, match="Import it again from its source"):
         load_graph(stored)
 
 
+INTS = {"head": pa.int32(), "relation": pa.int32(), "tail": pa.int32(), "split": pa.int8(), "statement": pa.int64(), "value": pa.int32()}
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "values", "message"),
+    [
+        ("statements", "head", [0, 3], "'head' is from 0 to 2, found 0 to 3"),
+        ("statements", "tail", [-1, 0], "'tail' is from 0 to 2, found -1 to 0"),
+        ("statements", "relation", [0, 2], "'relation' is from 0 to 1, found 0 to 2"),
+        ("statements", "split", [0, 9], "'split' is from 0 to 2, found 0 to 9"),
+        ("pairs", "statement", [2], "'statement' is from 0 to 1, found 2 to 2"),
+        ("pairs", "value", [2**31 - 1], "'value' is from 0 to 2, found 2,147,483,647"),
+        ("statements", "tail", [0, 1, 2], "it has 2 rows by its header, found 3"),
+    ],
+)
+def test_ids_out_of_range_are_refused_with_the_file(stored, file, column, values, message):
+    make_old(stored)
+    table = pq.read_table(stored / f"{file}.parquet")
+    columns = {name: pa.array([0] * len(values), INTS[name]) for name in table.column_names} | {column: pa.array(values, INTS[column])}
+    pq.write_table(pa.table(columns), stored / f"{file}.parquet")
+    with pytest.raises(StorageError, match=rf"^{stored / file}\.parquet: damaged \({re.escape(message)}"):
+        load_graph(stored)
+
+
+def test_a_small_file_that_fills_the_memory_is_refused(stored):
+    rows = 2 * 10**7
+    make_old(stored, statements=rows)
+    zeros = {name: pa.array(np.zeros(rows, np.int8)).cast(INTS[name]) for name in ("head", "relation", "tail", "split")}
+    pq.write_table(pa.table(zeros), stored / "statements.parquet", compression="zstd")
+    with pytest.raises(StorageError, match=r"statements\.parquet: .* bytes of a file take at most 268,435,456 bytes in memory, found 640"):
+        load_graph(stored)
+
+
+def test_a_dictionary_that_stands_for_far_more_than_it_is_is_refused(stored):
+    make_old(stored, entities=100_000)
+    pq.write_table(pa.table({"identifier": ["x" * 10_000] * 100_000}), stored / "entities.parquet", compression="zstd")
+    with pytest.raises(StorageError, match=r"entities\.parquet: .* bytes in memory, found 1,000,000,000"):
+        load_graph(stored)
+
+
+def test_a_bad_base_names_the_folder(stored):
+    make_old(stored, entity_base="no base")
+    with pytest.raises(StorageError, match=rf"^{stored}: the graph is damaged \(a base is an absolute IRI .*found 'no base'\)"):
+        load_graph(stored)
+
+
+def test_a_graph_of_a_version_without_checksums_is_read(stored):
+    make_old(stored)
+    assert load_graph(stored).fingerprint == GRAPH.fingerprint
+
+
 def test_files_of_another_graph_are_noticed_by_the_fingerprint(stored):
+    make_old(stored)
     statements = {"head": np.array([1, 1], np.int32), "relation": np.array([1, 1], np.int32), "tail": np.array([1, 0], np.int32)}
     pq.write_table(pa.table({**statements, "split": np.array([0, 1], np.int8)}), stored / "statements.parquet")
     with pytest.raises(StorageError, match=rf"do not match the header \(fingerprint \w{{12}}, header {GRAPH.fingerprint[:12]}\)"):
@@ -156,6 +231,7 @@ def test_files_of_another_graph_are_noticed_by_the_fingerprint(stored):
 
 
 def test_a_header_without_its_fields_is_refused(stored):
+    make_old(stored)
     for field in ("fingerprint", "entity_base"):
         header = json.loads((stored / "graph.json").read_text())
         del header[field]
@@ -167,3 +243,10 @@ def test_a_header_without_its_fields_is_refused(stored):
 def change_header(folder: Path, **changes: object) -> None:
     header = json.loads((folder / "graph.json").read_text())
     (folder / "graph.json").write_text(json.dumps({**header, **changes}))
+
+
+def make_old(folder: Path, **changes: object) -> None:
+    """Makes a folder as earlier versions wrote it, without checksums."""
+    change_header(folder, **changes)
+    header = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps({key: value for key, value in header.items() if not key.startswith("checksum")}))

@@ -58,9 +58,9 @@ def test_english_is_the_language_unless_another_is_named():
 
 def test_labels_find_all_ids_that_have_them_in_any_language():
     twins = Vocabulary(["a", "b", "c"], {"en": {0: "Paris", 2: "Paris"}, "fr": {0: "Paris", 1: "Lutèce"}})
-    assert twins.by_label("Paris") == [0, 2]
-    assert twins.by_label("Lutèce") == [1]
-    assert twins.by_label("paris") == []
+    assert twins.find_label("Paris") == [0, 2]
+    assert twins.find_label("Lutèce") == [1]
+    assert twins.find_label("Lutece") == []  # accents are part of a label, though the search looks past them
 
 
 def test_a_label_is_found_in_another_case_if_nothing_has_it_as_it_is_written():
@@ -72,6 +72,52 @@ def test_a_label_is_found_in_another_case_if_nothing_has_it_as_it_is_written():
     assert towns.find_label("paris", "fr") == [1]
     assert towns.find_label("STRASSE") == [3]
     assert towns.find_label("Paris", "de") == towns.find_label("Lyon") == []
+
+
+PLACES = Vocabulary(
+    ["Ulm", "http://a.example/Paris", "http://a.example/ulm", "http://b.example/Paris", "http://b.example/Rome", "http://b.example/ROME"],
+    {"en": {1: "City of Light", 2: "Ulm town", 4: "Rom", 5: "Rom"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("http://a.example/ulm", [2]),
+        ("Ulm", [0]),  # an identifier before the last part of an IRI
+        ("ULM", [0, 2]),
+        ("city of light", [1]),
+        ("Paris", [1, 3]),
+        ("Rome", [4]),  # as it is written before any other case
+        ("rome", [4, 5]),
+        ("Rom", [4, 5]),
+        ("Rott", []),
+    ],
+)
+def test_a_text_names_by_identifier_by_label_and_by_the_last_part_of_an_iri(text, ids):
+    assert PLACES.named(text) == ids
+
+
+def test_one_id_is_resolved_and_anything_else_is_an_error_with_candidates():
+    assert PLACES.resolve("City of Light") == 1
+    with pytest.raises(InputError, match=r"'Paris' names 2 of this graph. Write one of 'http://a.example/Paris', 'http://b.example/Paris'"):
+        PLACES.resolve("Paris")
+    with pytest.raises(InputError, match=r"'City of Lihgt' does not occur in this graph. Did you mean 'http://a.example/Paris'\?"):
+        PLACES.resolve("City of Lihgt")
+    with pytest.raises(InputError, match="No similar name found"):
+        PLACES.resolve("zzzz")
+
+
+def test_a_name_is_the_most_readable_text_that_names_one_id():
+    assert [PLACES.name(id_) for id_ in range(6)] == [
+        "Ulm",
+        "City of Light",
+        "Ulm town",
+        "http://b.example/Paris",
+        "Rome",
+        "ROME",
+    ]
+    assert all(PLACES.named(PLACES.name(id_)) == [id_] for id_ in range(6))
 
 
 def test_the_fingerprint_depends_on_the_identifiers_alone():

@@ -3,11 +3,13 @@
 from starqe.kg.draft import Draft, graph_of, with_split
 from starqe.kg.embedded import embedded_graph
 from starqe.kg.exchange import FORMS, export_graph, import_graph
+from starqe.kg.formats.tables import graph_of_table
 from starqe.kg.graph import Graph
+from starqe.kg.iris import Names
 from starqe.kg.known import Known
-from starqe.kg.names import Names
-from starqe.kg.report import Report
-from starqe.kg.split import SplitFindings, check_split, transductive_split
+from starqe.kg.reading.import_options import Columns, WikidataOptions
+from starqe.kg.reading.report import Report
+from starqe.kg.split import SplitFindings, check_split, hold_out_validation, transductive_split
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.stats import graph_stats
 from starqe.kg.store import load_graph, save_graph
@@ -16,6 +18,7 @@ from starqe.kg.vocabulary import Vocabulary
 __all__ = [
     "FORMS",
     "SPLITS",
+    "Columns",
     "Draft",
     "Graph",
     "Known",
@@ -24,11 +27,14 @@ __all__ = [
     "SplitFindings",
     "Statement",
     "Vocabulary",
+    "WikidataOptions",
     "check_split",
     "embedded_graph",
     "export_graph",
     "graph_of",
+    "graph_of_table",
     "graph_stats",
+    "hold_out_validation",
     "import_graph",
     "load_graph",
     "save_graph",

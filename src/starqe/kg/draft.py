@@ -10,30 +10,31 @@ import pyarrow.compute as pc
 
 from starqe.errors import InputError
 from starqe.kg.graph import Graph
-from starqe.kg.names import Names
+from starqe.kg.iris import Names
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.vocabulary import Vocabulary
+from starqe.ragged import IntArray, Ragged
 
 Kind = Literal["entity", "relation"]
 
 
 class Draft:
-    """Collects statements in any order and number, then makes the graph.
+    """Collects statements in any order, then builds the graph.
 
-    A statement comes as a row of fields: head, relation, tail, then relation and value of each pair. So the fields at
-    even positions are entities and the ones at odd positions relations.
+    A statement is a row of fields: head, relation, tail, then relation and value of each pair. So fields at
+    even positions are entities, and fields at odd positions are relations.
     """
 
     def __init__(self) -> None:
         self._ids: tuple[dict[str, int], dict[str, int]] = ({}, {})  # entities, relations
-        self._codes: list[np.ndarray] = []
-        self._lengths: list[np.ndarray] = []
-        self._split: list[np.ndarray] = []
+        self._codes: list[IntArray] = []
+        self._lengths: list[IntArray] = []
+        self._split: list[IntArray] = []
         self._labels: dict[tuple[str, str, Kind | None], str] = {}
         self.duplicates = 0
-        """After `finish`: how many statements stood more than once in a split, and were merged."""
+        """After `finish`: the number of statements that occurred more than once in a split, and were merged."""
         self.idle_labels = 0
-        """After `finish`: how many labels name nothing that occurs in a statement, and were left out."""
+        """After `finish`: the number of labels of things that occur in no statement, and were left out."""
 
     def __len__(self) -> int:
         return sum(map(len, self._lengths))
@@ -44,32 +45,36 @@ class Draft:
         fields = pa.array([field for row in rows for field in row], pa.string())
         self.add_columns(fields.dictionary_encode(), np.fromiter(map(len, rows), np.int64, len(rows)), split)
 
-    def add_columns(self, fields: pa.DictionaryArray, lengths: np.ndarray, split: str) -> None:
+    def add_columns(self, fields: pa.DictionaryArray, lengths: IntArray, split: str) -> None:
         """Adds well-formed statements from one flat column of fields and the number of fields of each."""
         starts = np.cumsum(lengths) - lengths
         odd = np.repeat(starts % 2 == 1, lengths)
-        odd[1::2] ^= True  # from "begins at an odd place" to "stands at an odd place of its statement"
+        odd[1::2] ^= True  # from "its statement begins at an odd place" to "at an odd place of its statement"
         words, local = fields.dictionary.to_pylist(), fields.indices.to_numpy()
         codes = np.empty(len(fields), np.int32)
-        for mine, ids in ((~odd, self._ids[0]), (odd, self._ids[1])):
-            place = local[mine]
+        for chosen, ids in ((~odd, self._ids[0]), (odd, self._ids[1])):
+            place = local[chosen]
             used = np.flatnonzero(np.bincount(place, minlength=len(words)))
             table = np.empty(len(words), np.int32)
             table[used] = [ids.setdefault(words[word], len(ids)) for word in used.tolist()]
-            codes[mine] = table[place]
+            codes[chosen] = table[place]
         self._codes.append(codes)
         self._lengths.append(lengths)
         self._split.append(np.full(len(lengths), SPLITS.index(split), np.int8))
 
+    def mentions(self, identifier: str) -> bool:
+        """Returns whether an identifier occurs in a statement."""
+        return identifier in self._ids[0] or identifier in self._ids[1]
+
     def label(self, identifier: str, text: str, language: str = "", kind: Kind | None = None) -> None:
-        """Notes a label, of an entity or a relation where that is known; of several in one language the first stays."""
+        """Adds a label, of an entity or a relation where that is known; the first one per language is kept."""
         self._labels.setdefault((identifier, language, kind), text)
 
     def finish(self, names: Names | None = None) -> Graph:
-        """Makes the graph; ``names`` says how its identifiers are written in RDF.
+        """Builds the graph; ``names`` says how its identifiers are written in RDF.
 
         Raises:
-            InputError: There is no statement at all.
+            InputError: There are no statements.
         """
         if not len(self):
             raise InputError("a graph has at least one statement, found none")
@@ -77,7 +82,6 @@ class Draft:
         entities, entity_ids = _in_order(self._ids[0])
         relations, relation_ids = _in_order(self._ids[1])
         starts = np.cumsum(lengths) - lengths
-        offsets = np.concatenate([[0], np.cumsum((lengths - 3) // 2)])
         of_pair = np.ones(len(codes), bool)
         for place in range(3):
             of_pair[starts + place] = False
@@ -89,16 +93,14 @@ class Draft:
             relation_ids[codes[starts + 1]],
             entity_ids[codes[starts + 2]],
             split,
-            offsets,
-            relation_ids[pairs[:, 0]],
-            entity_ids[pairs[:, 1]],
+            Ragged.of_counts((lengths - 3) // 2, np.stack([relation_ids[pairs[:, 0]], entity_ids[pairs[:, 1]]], axis=1)),
         )
         used = graph.entities._ids.keys() | graph.relations._ids.keys() if self._labels else ()
         self.idle_labels = sum(identifier not in used for identifier, _, _ in self._labels)
         return dataclasses.replace(graph, names=names or Names())
 
     def _labels_of(self, identifiers: pa.StringArray, kind: Kind) -> dict[str, dict[int, str]]:
-        """Gives the labels of one kind; what has none of its own takes one that was given without a kind, or for the other."""
+        """Returns the labels of one kind; without one of its own, an identifier takes a label of unknown kind, or of the other kind."""
         if not self._labels:
             return {}
         ids = {identifier: id_ for id_, identifier in enumerate(identifiers.to_pylist())}
@@ -118,14 +120,14 @@ def graph_of(train: Iterable[Statement] = (), valid: Iterable[Statement] = (), t
     return draft.finish()
 
 
-def with_split(graph: Graph, split: np.ndarray) -> Graph:
-    """Gives the graph with another split column; statements that become equal within a split are merged."""
-    columns = graph.head, graph.relation, graph.tail, split.astype(np.int8), graph.offsets, graph.pair_relation, graph.pair_value
-    return dataclasses.replace(canonical(graph.entities, graph.relations, *columns)[0], names=graph.names)
+def with_split(graph: Graph, split: IntArray) -> Graph:
+    """Returns the graph with another split column; statements that become equal within a split are merged."""
+    columns = graph.head, graph.relation, graph.tail, split.astype(np.int8), graph.pairs
+    return dataclasses.replace(canonical(graph.entities, graph.relations, *columns)[0], names=graph.names, title=graph.title)
 
 
-def _in_order(ids: dict[str, int]) -> tuple[pa.StringArray, np.ndarray]:
-    """Sorts identifiers by their bytes; also gives the new id of each old one."""
+def _in_order(ids: dict[str, int]) -> tuple[pa.StringArray, IntArray]:
+    """Sorts identifiers by their bytes; also returns the new id of each old one."""
     identifiers = pa.array(ids, pa.string())
     order = pc.sort_indices(identifiers.cast(pa.binary())).to_numpy()
     new = np.empty(len(order), np.int32)
@@ -133,8 +135,8 @@ def _in_order(ids: dict[str, int]) -> tuple[pa.StringArray, np.ndarray]:
     return identifiers.take(pa.array(order)), new
 
 
-def _order(*columns: np.ndarray) -> np.ndarray:
-    """Gives the order by the columns, the first one first; packed into one number where they fit, which sorts much faster."""
+def _order(*columns: IntArray) -> IntArray:
+    """Returns the lexicographic order by these columns; packed into one number where they fit, which sorts much faster."""
     bits = [int(column.max(initial=0)).bit_length() for column in columns]
     if sum(bits) > 63:
         return np.lexsort(columns[::-1])
@@ -147,25 +149,22 @@ def _order(*columns: np.ndarray) -> np.ndarray:
 def canonical(
     entities: Vocabulary,
     relations: Vocabulary,
-    head: np.ndarray,
-    relation: np.ndarray,
-    tail: np.ndarray,
-    split: np.ndarray,
-    offsets: np.ndarray,
-    pair_relation: np.ndarray,
-    pair_value: np.ndarray,
+    head: IntArray,
+    relation: IntArray,
+    tail: IntArray,
+    split: IntArray,
+    pairs: Ragged,
 ) -> tuple[Graph, int]:
-    """Sorts statements and pairs, and merges what stands twice in one split; also says how many that were."""
+    """Sorts statements and pairs, and merges duplicates within a split; also returns the number of duplicates."""
     count = len(head)
-    # The pairs of each statement: sorted, each once.
-    owner = np.repeat(np.arange(count), np.diff(offsets))
-    code = pair_relation.astype(np.int64) * max(len(entities), 1) + pair_value
+    # The pairs of each statement: sorted and unique.
+    owner = pairs.owner
+    code = pairs.items[:, 0].astype(np.int64) * max(len(entities), 1) + pairs.items[:, 1]
     order = _order(owner, code)
     owner, code = owner[order], code[order]
     fresh = np.ones(len(code), bool)
     fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1])
-    owner, code = owner[fresh], code[fresh]
-    starts = np.searchsorted(owner, np.arange(count + 1))
+    codes = Ragged.of_owner(owner[fresh], code[fresh], count)
 
     # The statements: by split and main triple, and only where those tie, by their pairs.
     order = _order(split, head, relation, tail)
@@ -176,15 +175,12 @@ def canonical(
     keep = np.ones(count, bool)
     for start, size in zip(group_start[group_size > 1].tolist(), group_size[group_size > 1].tolist(), strict=True):
         group = slice(start, start + size)
-        keyed = sorted((tuple(code[starts[row] : starts[row + 1]].tolist()), row) for row in order[group].tolist())
+        keyed = sorted((tuple(codes[row].tolist()), row) for row in order[group].tolist())
         order[group] = [row for _, row in keyed]
         keep[start + 1 : start + size] = [one[0] != other[0] for one, other in zip(keyed[1:], keyed[:-1], strict=True)]
     order = order[keep]
 
-    lengths = np.diff(starts)[order]
-    new_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(new_offsets[-1]) - np.repeat(new_offsets[:-1], lengths)
-    code = code[np.repeat(starts[:-1][order], lengths) + within]
+    codes = codes.take(order)
     graph = Graph(
         entities,
         relations,
@@ -192,8 +188,6 @@ def canonical(
         relation[order].astype(np.int32),
         tail[order].astype(np.int32),
         split[order].astype(np.int8),
-        new_offsets,
-        (code // max(len(entities), 1)).astype(np.int32),
-        (code % max(len(entities), 1)).astype(np.int32),
+        Ragged(codes.offsets, np.stack(np.divmod(codes.items, max(len(entities), 1)), axis=1).astype(np.int32)),
     )
     return graph, count - len(order)

@@ -1,142 +1,312 @@
-"""Graphs in and out: which file is of which form, and who reads and writes it."""
+"""Graphs in and out: the table of forms, which form a file has, and the import and export of any of them."""
 
+import codecs
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import gc
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from pyoxigraph import RdfFormat
+
 from starqe.errors import InputError
-from starqe.kg.draft import Draft
-from starqe.kg.files import OPENERS, open_guarded
+from starqe.kg.formats.bulk_csv import is_neo4j, is_neptune, read_bulk_csv, write_neo4j
+from starqe.kg.formats.graphml import is_graphml, read_graphml
+from starqe.kg.formats.graphson import is_graphson, read_graphson
+from starqe.kg.formats.hypergraph import write_hypergraph
+from starqe.kg.formats.kgtk import is_kgtk, read_kgtk, write_kgtk
+from starqe.kg.formats.nary import is_nary, read_nary, write_nary
+from starqe.kg.formats.statements import LABELS, read_labels, read_statements, write_statements
+from starqe.kg.formats.tables import read_json_lines, read_table, write_json_lines
+from starqe.kg.formats.typed_statements import is_typed, read_typed_statements
+from starqe.kg.formats.wikidata import is_wikidata, read_wikidata
 from starqe.kg.graph import Graph
-from starqe.kg.hypergraph import write_hypergraph
-from starqe.kg.names import Names
-from starqe.kg.rdf_in import RdfReader
-from starqe.kg.rdf_out import write_rdf
-from starqe.kg.report import Report
+from starqe.kg.iris import Names
+from starqe.kg.rdf.read import read_rdf
+from starqe.kg.rdf.write import write_nquads, write_ntriples, write_reification, write_trig, write_turtle
+from starqe.kg.reading.files import OPENERS, STDIN, open_guarded
+from starqe.kg.reading.import_options import Columns, WikidataOptions
+from starqe.kg.reading.import_task import ImportTask, Unasserted
+from starqe.kg.reading.report import Report
 from starqe.kg.statement import SPLITS
-from starqe.kg.statement_files import LABELS, read_labels, read_statement_file, write_statement_files
 from starqe.kg.store import HEADER
 
-RDF_MAX_LINE = 64 * 2**20
+Read = Callable[[ImportTask, Path, str], None]
+"""Reads a file, whose statements belong to a split, into the draft of an import; problems go to its report."""
+Write = Callable[[Graph, Path, Names, bool], list[Path]]
+"""Writes a graph to a destination, which may be replaced or not, and returns the files written."""
+
+
+FIRST_BYTES = 2**16
+"""How much of a file is looked at to tell its form."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One form that graphs are written in."""
+    """One form that graphs are written in, with what reads and writes it."""
 
     extensions: tuple[str, ...]
-    readable: bool
-    """Whether it can be imported."""
-    folder: bool
-    """Whether an export is a folder with a file a split."""
+    """Empty where content alone tells it, as many forms share ``.json``."""
     explanation: str
+    read: Read | None = None
+    """None where it can be exported only."""
+    write: Write | None = None
+    """None where it can be imported only."""
+    folder: bool = False
+    """Whether an export is a folder with one file per split."""
+    recognise: Callable[[bytes], object] | None = None
+    """Tells, by something true, that a file which begins with these bytes has this form."""
+    content_decides: bool = False
+    """Whether files of other forms often have its extensions: how a file begins goes before its name then."""
 
 
 FORMS = {
-    "statements": Form((".txt", ".csv", ".tsv"), True, True, "a statement a line: s,r,o and then qualifier pairs; comma or tab"),
-    "turtle": Form((".ttl",), True, True, "RDF 1.2 Turtle, a file a split"),
-    "trig": Form((".trig",), True, False, "RDF 1.2 TriG, a named graph a split"),
-    "ntriples": Form((".nt",), True, True, "RDF 1.2 N-Triples, a file a split"),
-    "nquads": Form((".nq",), True, False, "RDF 1.2 N-Quads, a named graph a split"),
-    "reification": Form((".reified.nq",), True, False, "standard RDF reification as N-Quads, a named graph a split"),
-    "hypergraph": Form((".hyper.tsv",), False, False, "the entities of a statement a line, without roles; export only"),
+    "statements": Form(
+        (".txt", ".csv", ".tsv"),
+        "one statement per line: head, relation, tail, qualifier pairs",
+        read_statements,
+        write_statements,
+        folder=True,
+        content_decides=True,
+    ),
+    "turtle": Form((".ttl",), "RDF 1.2 Turtle", partial(read_rdf, syntax=RdfFormat.TURTLE), write_turtle, folder=True),
+    "trig": Form(
+        (".trig",),
+        "RDF 1.2 TriG",
+        partial(read_rdf, syntax=RdfFormat.TRIG),
+        write_trig,
+        recognise=re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s[^\n]*<", re.IGNORECASE).match,
+    ),
+    "ntriples": Form((".nt",), "RDF 1.2 N-Triples", partial(read_rdf, syntax=RdfFormat.N_TRIPLES), write_ntriples, folder=True),
+    "nquads": Form(
+        (".nq",),
+        "RDF 1.2 N-Quads",
+        partial(read_rdf, syntax=RdfFormat.N_QUADS),
+        write_nquads,
+        recognise=re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+)\s+<[^<>\s]+>\s+[<_\"][^\n]*\.[ \t\r]*(?:\n|$)").match,
+    ),
+    "reification": Form(
+        (".reified.nq",),
+        "standard RDF reification, as N-Quads",
+        partial(read_rdf, syntax=RdfFormat.N_QUADS, standard=True),
+        write_reification,
+    ),
+    "graphson": Form((), "GraphSON, versions 1 to 3", read_graphson, recognise=is_graphson),
+    "wikidata": Form((), "Wikidata's JSON, as a dump or single entities", read_wikidata, recognise=is_wikidata),
+    "rdfxml": Form(
+        (".rdf", ".owl", ".xml"),
+        "RDF/XML",
+        partial(read_rdf, syntax=RdfFormat.RDF_XML),
+        recognise=re.compile(rb"\s*(?:<[?!].*?>\s*|\]>\s*)*<(?:\w+:)?RDF\b", re.DOTALL).match,
+        content_decides=True,
+    ),
+    "jsonld": Form(
+        (".jsonld",),
+        "JSON-LD",
+        partial(read_rdf, syntax=RdfFormat.JSON_LD),
+        recognise=re.compile(rb"\s*[\[{].*\"@(?:context|graph|id|type)\"\s*:", re.DOTALL).match,
+    ),
+    "n3": Form((".n3",), "the part of Notation3 that is RDF", partial(read_rdf, syntax=RdfFormat.N3)),
+    "kgtk": Form((), "edge files of KGTK, qualifiers as edges about edges", read_kgtk, write_kgtk, True, is_kgtk),
+    "neo4j": Form((), "tables of nodes and edges as Neo4j loads them", read_bulk_csv, write_neo4j, True, is_neo4j),
+    "neptune": Form((), "tables of nodes and edges as Neptune loads them", read_bulk_csv, recognise=is_neptune),
+    "graphml": Form((".graphml",), "GraphML", read_graphml, recognise=is_graphml),
+    "table": Form((".parquet",), "a table (CSV, TSV, Parquet, JSON Lines) whose columns are named by the user", read_table),
+    "nary": Form((), "n-ary facts in JSON, as WikiPeople and JF17K have them", read_nary, write_nary, True, is_nary),
+    "jsonl": Form((".jsonl", ".ndjson"), "one statement per line, in JSON", read_json_lines, write_json_lines, content_decides=True),
+    "typed-statements": Form((), "statements with typed literals, as HN-YG has them", read_typed_statements, recognise=is_typed),
+    "hypergraph": Form((".hyper.tsv",), "the entities of a statement, without their roles", write=write_hypergraph),
 }
-"""Every form of a graph, by its name on the command line."""
+"""Every form of a graph, by its name on the command line. A new form is a module that reads or writes it, and a line here."""
+
+
+def form_named(name: str) -> Form:
+    """Returns a form by its name.
+
+    Raises:
+        InputError: No form has this name.
+    """
+    if name not in FORMS:
+        raise InputError(f"the form of a graph is one of {', '.join(FORMS)}, found {name!r}")
+    return FORMS[name]
 
 
 def form_of(path: Path) -> str:
-    """Tells the form from the extension; a compression's extension may follow.
+    """Tells the form from the extension, in upper or lower case; the extension of a compression may follow.
 
     Raises:
         InputError: No form has this extension.
     """
-    name = path.name.removesuffix(path.suffix) if path.suffix in OPENERS else path.name
+    name = path.name.lower()
+    name = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in OPENERS else name
     fitting = [(len(extension), form) for form, kind in FORMS.items() for extension in kind.extensions if name.endswith(extension)]
     if not fitting:
         known = " ".join(extension for kind in FORMS.values() for extension in kind.extensions)
         raise InputError(
-            f"{path}: the form is told by the extension ({known}, then maybe {' '.join(OPENERS)}). Rename the file, or give --format"
+            f"{path}: the form is told by the extension ({known}, then maybe {' '.join(OPENERS)}) or by how the file begins. "
+            "Rename it, or give --format"
         )
     return max(fitting)[1]
 
 
+def form_of_content(path: Path) -> str | None:
+    """Tells the form from the first bytes of a file, or None where they tell nothing."""
+    with contextlib.suppress(InputError), contextlib.closing(open_guarded(path, FIRST_BYTES)) as stream:  # who reads it names the damage
+        first = stream.read(FIRST_BYTES).removeprefix(codecs.BOM_UTF8)
+        return next((name for name, form in FORMS.items() if form.recognise and form.recognise(first)), None)
+    return None
+
+
+def detect_form(path: Path, report: Report) -> str:
+    """Tells the form of a file from its name, and from its content where the name does not tell; that is noted.
+
+    Raises:
+        InputError: Neither name nor content tells it.
+    """
+    by_name = form_of(path) if _extension_is_known(path) else None
+    if by_name and not FORMS[by_name].content_decides:
+        return by_name
+    by_content = form_of_content(path)
+    if by_content and by_content != by_name and FORMS[by_content].extensions:
+        report.note(f"{path} is read as {by_content}, told by its content (--format chooses another form)")
+    return by_content or by_name or form_of(path)
+
+
+def _extension_is_known(path: Path) -> bool:
+    try:
+        form_of(path)
+    except InputError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Lets no search for cycles run: readers make millions of objects without any, and it would take a fifth of their time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _form_to_read(path: Path, form: str | None, report: Report) -> str:
+    if path == STDIN and form is None:
+        raise InputError("standard input has no name that tells its form. Give --format")
+    kind = form or detect_form(path, report)
+    if form_named(kind).read is None:
+        raise InputError(f"{path}: the form '{kind}' can be exported only; it does not keep what a graph needs")
+    return kind
+
+
 def import_graph(
-    source: Path,
+    source: Path | Sequence[Path],
     form: str | None = None,
     names: Names | None = None,
     on_error: Literal["stop", "skip"] = "stop",
-    unasserted: Literal["leave", "keep"] = "leave",
+    unasserted: Unasserted = "leave",
     advance: Callable[[int], None] = lambda _: None,
+    wikidata: WikidataOptions | None = None,
+    label_relations: Sequence[str] = (),
+    columns: Columns | None = None,
 ) -> tuple[Graph, Report]:
-    """Reads a graph from a file, or from a folder with a file for each of train, valid and test.
+    """Reads a graph from files, or from a folder with one file for each of train, valid and test.
 
     Args:
-        source: The file or folder; ``labels.tsv`` in the folder, or beside the file, is picked up.
-        form: A name of `FORMS`; told by the extension if left out.
+        source: A file, several files of one graph, ``-`` for standard input, or a folder; ``labels.tsv`` in the folder, or
+            beside the file, is picked up. A folder without train, valid and test has files whose form is told by content.
+        form: A name of `FORMS`; told by each file if left out.
         names: How identifiers are written in RDF.
         on_error: Whether a malformed statement stops the import or is left out and counted.
         unasserted: Whether a reified triple that nothing asserts is left out.
-        advance: Told now and then how many more lines of statement files were read.
+        advance: Told now and then how many more lines or records were read.
+        wikidata: Which part of a Wikidata dump is read.
+        label_relations: Properties of nodes, or IRIs of RDF predicates, that are labels, besides those that usually are.
+        columns: The columns of a table that make a statement; files are read as tables then, unless the form is given.
 
     Raises:
-        InputError: The source is missing, empty, damaged, malformed, or of a form that cannot be read.
+        InputError: The source is missing, empty, damaged, malformed, or of a form that is unknown or cannot be read.
     """
-    draft, report, names = Draft(), Report(on_error), names or Names()
-    reader: RdfReader | None = None
-    for path, split in _files(source):
-        kind = form or form_of(path)
-        if not FORMS[kind].readable:
-            raise InputError(f"{path}: the form '{kind}' can be exported only; it does not keep what a graph needs")
-        if kind == "statements":
-            read_statement_file(path, draft, report, split, advance)
-        else:
-            reader = reader or RdfReader(draft, report, names, unasserted)
-            with contextlib.closing(open_guarded(path, RDF_MAX_LINE)) as stream:
-                reader.read(stream, str(path), kind, split)
-    if reader:
-        reader.finish()
-    labels = (source if source.is_dir() else source.parent) / LABELS
-    if labels.is_file() and labels != source:
-        read_labels(labels, draft, report)
-    try:
-        graph = draft.finish(names)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+    sources = [source] if isinstance(source, Path) else list(source)
+    task = ImportTask(
+        report=Report(on_error),
+        names=names or Names(),
+        unasserted=unasserted,
+        advance=advance,
+        wikidata=wikidata or WikidataOptions(),
+        label_relations=tuple(label_relations),
+        columns=columns,
+    )
+    with _no_garbage_collection():
+        for path, split in [file for one in sources for file in _files(one, form)]:
+            kind = _form_to_read(path, form or ("table" if columns else None), task.report)
+            task.report.forms[kind] += 1
+            if read := FORMS[kind].read:
+                read(task, path, split)
+        task.finish()
+    draft, report = task.draft, task.report
+    if task.wikidata.is_slice and "wikidata" not in report.forms:
+        raise InputError(
+            f"classes, properties and a least number of statements choose from Wikidata's JSON, found {', '.join(report.forms)}"
+        )
+    folders = dict.fromkeys(one if one.is_dir() else one.parent for one in sources if one != STDIN)
+    for labels in (folder / LABELS for folder in folders):
+        if labels.is_file() and labels not in sources:
+            read_labels(labels, draft, report)
+    if not len(draft):
+        raise InputError(f"{' '.join(map(str, sources))}: a graph has at least one statement, found none{_instead(report)}")
+    graph = replace(draft.finish(task.names), title=_title(sources[0]))
     report.duplicates, report.idle_labels = draft.duplicates, draft.idle_labels
+    task.check(graph)
     return graph, report
+
+
+def _title(source: Path) -> str:
+    """Returns the name of a file without its extensions, or that of a folder."""
+    return "" if source == STDIN else source.resolve().name if source.is_dir() else source.name.split(".")[0]
 
 
 def export_graph(
     graph: Graph, destination: Path, form: str | None = None, names: Names | None = None, overwrite: bool = False
 ) -> list[Path]:
-    """Writes a graph, and gives the files written; the destination is whole or unchanged.
+    """Writes a graph, and returns the files written; the destination is whole or unchanged.
 
     Args:
         graph: The graph.
-        destination: A file, or a folder where the form has a file a split.
+        destination: A file, or a folder where the form has one file per split.
         form: A name of `FORMS`; told by the destination's extension if left out, else statements.
         names: How identifiers are written in RDF; the graph's own if left out.
         overwrite: Whether an earlier export there is replaced.
 
     Raises:
-        InputError: An identifier cannot be written in this form, or the destination has the extension of a compression.
+        InputError: The form is unknown or cannot be written, an identifier cannot be written in it, or the destination has the
+            extension of a compression.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
-    if destination.suffix in OPENERS:
+    if destination.suffix.lower() in OPENERS:
         raise InputError(f"an export is not compressed, found {destination.name}. Leave {destination.suffix} out, and compress it then")
-    form = form or (form_of(destination) if destination.suffix else "statements")
-    if form == "statements":
-        return write_statement_files(graph, destination, overwrite)
-    if form == "hypergraph":
-        return write_hypergraph(graph, destination, overwrite)
-    return write_rdf(graph, destination, form, names or graph.names, overwrite)
+    kind = form or (form_of(destination) if destination.suffix else "statements")
+    write = form_named(kind).write
+    if write is None:
+        raise InputError(f"{destination}: the form '{kind}' can be imported only. Choose another one")
+    return write(graph, destination, names or graph.names, overwrite)
 
 
-def _files(source: Path) -> list[tuple[Path, str]]:
-    """Finds the files of a source, each with its split."""
-    if source.is_file():
+def _instead(report: Report) -> str:
+    """Says what was found where no statement was."""
+    if report.literals and not report.unasserted:
+        return f". {'; '.join(report.findings())}. Facts with a literal value are no statements: write such values as entities"
+    return f". {'; '.join(report.findings())}" if report.findings() else ""
+
+
+def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
+    """Finds the files of a source, each with its split; those whose form is told, or all if the form is given."""
+    if source.is_file() or source == STDIN:
         return [(source, "train")]
     if not source.is_dir():
         raise InputError(f"{source}: there is no such file or folder")
@@ -144,15 +314,19 @@ def _files(source: Path) -> list[tuple[Path, str]]:
         raise InputError(f"{source} is a graph of starqe already; it needs no import")
     found = []
     for split in SPLITS:
-        files = sorted(path for path in source.iterdir() if path.is_file() and path.name.split(".")[0] == split and _has_form(path))
+        files = sorted(
+            path for path in source.iterdir() if path.is_file() and path.name.split(".")[0] == split and (form or _has_form(path))
+        )
         if len(files) > 1:
             raise InputError(f"{source}: a split is one file, found {' and '.join(path.name for path in files)}. Name the one you mean")
         found += [(path, split) for path in files]
     meant = {"dev": "valid", "validation": "valid", "val": "valid", "eval": "test"}
     for path in sorted(source.iterdir()):
-        if (name := path.name.split(".")[0]) in meant and path.is_file() and _has_form(path):
+        if (name := path.name.split(".")[0]) in meant and path.is_file() and (form or _has_form(path)):
             better = path.name.replace(name, meant[name], 1)
             raise InputError(f"{source}: splits are called train, valid and test, found {path.name}. Rename it to {better}")
+    if not found:
+        found = [(path, "train") for path in sorted(source.iterdir()) if path.is_file() and form_of_content(path)]
     if not found:
         names = ", ".join(sorted(path.name for path in source.iterdir())[:5]) or "nothing"
         raise InputError(f"{source}: a folder of a graph has files named train, valid and test (such as train.txt), found {names}")
@@ -160,7 +334,4 @@ def _files(source: Path) -> list[tuple[Path, str]]:
 
 
 def _has_form(path: Path) -> bool:
-    try:
-        return FORMS[form_of(path)].readable
-    except InputError:
-        return False
+    return (_extension_is_known(path) or form_of_content(path) is not None) and FORMS[detect_form(path, Report())].read is not None

@@ -1,10 +1,12 @@
-"""What is known: look-ups over the statements of chosen splits."""
+"""Look-ups over the statements of chosen splits."""
 
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from starqe.ragged import BoolArray, IntArray, Ragged
 
 if TYPE_CHECKING:
     from starqe.kg.graph import Graph
@@ -18,7 +20,7 @@ class Known:
     Every answer is an array of statement rows of the graph. Indexes are built on first use and kept.
     """
 
-    def __init__(self, graph: "Graph", rows: np.ndarray) -> None:
+    def __init__(self, graph: "Graph", rows: IntArray) -> None:
         self.graph = graph
         self.rows = rows
         """The rows that count as known, ascending."""
@@ -31,39 +33,40 @@ class Known:
         for name in ("_head", "_tail", "_relation", "_relation_head", "_relation_tail", "_triple", "_pair", "_owner"):
             getattr(self, f"{name}_index")
 
-    def by_head(self, head: int, relation: int | None = None) -> np.ndarray:
-        """Gives the statements with this head (and relation)."""
+    def by_head(self, head: int, relation: int | None = None) -> IntArray:
+        """Returns the statements with this head (and relation)."""
         return self._at("head", head, relation)
 
-    def by_tail(self, tail: int, relation: int | None = None) -> np.ndarray:
-        """Gives the statements with this tail (and relation)."""
+    def by_tail(self, tail: int, relation: int | None = None) -> IntArray:
+        """Returns the statements with this tail (and relation)."""
         return self._at("tail", tail, relation)
 
-    def by_relation(self, relation: int) -> np.ndarray:
-        """Gives the statements with this main relation."""
+    def by_relation(self, relation: int) -> IntArray:
+        """Returns the statements with this main relation."""
         keys, rows = self._relation_index
-        return rows[np.searchsorted(keys, relation) : np.searchsorted(keys, relation, "right")]
+        wanted = keys.dtype.type(relation)  # of another type, all keys would be converted
+        return rows[np.searchsorted(keys, wanted) : np.searchsorted(keys, wanted, "right")]
 
-    def by_qualifier(self, relation: int, value: int) -> np.ndarray:
-        """Gives the statements that have this qualifier pair, ascending."""
+    def by_qualifier(self, relation: int, value: int) -> IntArray:
+        """Returns the statements that have this qualifier pair, ascending."""
         keys, rows = self._pair_index
         code = int(relation) * len(self.graph.entities) + int(value)  # an int32 would overflow
         return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
 
     def holds(self, head: int, relation: int, tail: int, pairs: Iterable[tuple[int, int]] = ()) -> bool:
-        """Says whether one known statement has this main triple and all of these pairs (and maybe more)."""
+        """Returns whether one known statement has this main triple and all of these pairs (and maybe more)."""
         rows = self.by_head(head, relation)
         rows = rows[self.graph.tail[rows] == tail]
         return bool(self.with_pairs(rows, pairs).any())
 
-    def with_pairs(self, rows: np.ndarray, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
-        """Says for each row whether that one statement has all of the pairs."""
+    def with_pairs(self, rows: IntArray, pairs: Iterable[tuple[int, int]]) -> BoolArray:
+        """Returns for each row whether that one statement has all of the pairs."""
         found = np.ones(len(rows), bool)
         for relation, value in pairs:
             found &= np.isin(rows, self.by_qualifier(relation, value))
         return found
 
-    def expand(self, side: Side, nodes: np.ndarray, relation: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def expand(self, side: Side, nodes: IntArray, relation: int | IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every node, the statements with this relation (or its own relation) that have the node on this side.
 
         Returns:
@@ -71,13 +74,13 @@ class Known:
         """
         return matches(self._side_index(side), self._codes(nodes, relation))
 
-    def count(self, side: Side, nodes: np.ndarray, relation: int | np.ndarray) -> int:
+    def count(self, side: Side, nodes: IntArray, relation: int | IntArray) -> int:
         """Counts the matches that `expand` would find."""
         keys, _ = self._side_index(side)
         codes = self._codes(nodes, relation)
         return int((np.searchsorted(keys, codes, "right") - np.searchsorted(keys, codes)).sum())
 
-    def find(self, head: np.ndarray, relation: int | np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def find(self, head: IntArray, relation: int | IntArray, tail: IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every main triple, the statements that have it.
 
         Returns:
@@ -90,27 +93,27 @@ class Known:
         position, found = matches((keys, rows), place[exists] * len(self.graph.entities) + tail[exists])
         return exists[position], found
 
-    def have_pair(self, rows: np.ndarray, relation: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Says for each known statement whether it has its own pair: ``relation[i]`` with ``value[i]``."""
+    def have_pair(self, rows: IntArray, relation: IntArray, value: IntArray) -> BoolArray:
+        """Returns for each known statement whether it has the pair asked of it: ``relation[i]`` with ``value[i]``."""
         codes, keys = self._owner_index
         if not len(codes):
             return np.zeros(len(rows), bool)
         wanted = self._codes(value, relation)
         place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
         owned = place * len(self.graph) + rows
-        there = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
-        return np.asarray(there & (codes[place] == wanted))
+        owned_by_row = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
+        return np.asarray(owned_by_row & (codes[place] == wanted))
 
     def have_pairs(
         self,
-        rows: np.ndarray,
-        first: np.ndarray,
-        last: np.ndarray,
-        relation: np.ndarray,
-        value: np.ndarray,
-        either: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Says for each known statement whether it has all of its own pairs.
+        rows: IntArray,
+        first: IntArray,
+        last: IntArray,
+        relation: IntArray,
+        value: IntArray,
+        either: BoolArray | None = None,
+    ) -> BoolArray:
+        """Returns for each known statement whether it has all pairs asked of it.
 
         Args:
             rows: The statements. (n,)
@@ -118,18 +121,18 @@ class Known:
             last: Where they end. (n,)
             relation: The relations of the pairs.
             value: Their values.
-            either: The pairs that count as had in any case; none if left out.
+            either: The pairs that count as present in any case; none if left out.
         """
         fits = np.ones(len(rows), bool)
         for number in range(int((last - first).max(initial=0))):
-            open_ = np.flatnonzero(fits & (first + number < last))
-            pair = first[open_] + number
-            has = self.have_pair(rows[open_], relation[pair], value[pair])
-            fits[open_] = has if either is None else has | either[pair]
+            remaining = np.flatnonzero(fits & (first + number < last))
+            pair = first[remaining] + number
+            has = self.have_pair(rows[remaining], relation[pair], value[pair])
+            fits[remaining] = has if either is None else has | either[pair]
         return fits
 
-    def draw(self, side: Side, nodes: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Draws, for every node that has one, a statement that has the node on this side.
+    def draw(self, side: Side, nodes: IntArray, random: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Samples a statement per node, with the node on this side; a node without statements is left out.
 
         Returns:
             Positions in ``nodes`` and statement rows, of the same length: one pair for each node that has a statement.
@@ -139,11 +142,11 @@ class Known:
         found = np.flatnonzero(last > first)
         return found, rows[random.integers(first[found], last[found])]
 
-    def degree(self, side: Side) -> np.ndarray:
+    def degree(self, side: Side) -> IntArray:
         """Counts, for every entity, the known statements that have it on this side."""
         return np.bincount(getattr(self.graph, side)[self.rows], minlength=len(self.graph.entities))  # (V,)
 
-    def _at(self, side: Side, node: int, relation: int | None) -> np.ndarray:
+    def _at(self, side: Side, node: int, relation: int | None) -> IntArray:
         if relation is None:
             keys, rows = self._head_index if side == "head" else self._tail_index
             code = node
@@ -152,62 +155,62 @@ class Known:
             code = int(relation) * len(self.graph.entities) + int(node)  # an int32 would overflow
         return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
 
-    def _side_index(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+    def _side_index(self, side: Side) -> tuple[IntArray, IntArray]:
         return self._relation_head_index if side == "head" else self._relation_tail_index
 
     @cached_property
-    def _head_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _head_index(self) -> tuple[IntArray, IntArray]:
         return _sorted(self.graph.head[self.rows], self.rows)
 
     @cached_property
-    def _tail_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _tail_index(self) -> tuple[IntArray, IntArray]:
         return _sorted(self.graph.tail[self.rows], self.rows)
 
     @cached_property
-    def _relation_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _relation_index(self) -> tuple[IntArray, IntArray]:
         return _sorted(self.graph.relation[self.rows], self.rows)
 
     @cached_property
-    def _relation_head_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _relation_head_index(self) -> tuple[IntArray, IntArray]:
         return _sorted(self._with_relation(self.graph.head), self.rows)
 
     @cached_property
-    def _relation_tail_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _relation_tail_index(self) -> tuple[IntArray, IntArray]:
         return _sorted(self._with_relation(self.graph.tail), self.rows)
 
     @cached_property
-    def _triple_index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The distinct codes of (relation, head), then keys made of the place of that code and the tail, and the rows."""
+    def _triple_index(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The distinct codes of (relation, head), then keys made of the position of that code and the tail, and the rows."""
         starts, place = np.unique(self._with_relation(self.graph.head), return_inverse=True)
         return starts, *_sorted(place * len(self.graph.entities) + self.graph.tail[self.rows], self.rows)
 
     @cached_property
-    def _owner_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct codes of pairs, then sorted keys made of the place of a pair's code and its statement."""
+    def _owner_index(self) -> tuple[IntArray, IntArray]:
+        """The distinct codes of pairs, then sorted keys made of the position of a pair's code and its statement."""
         pairs, rows = self._pair_index
         codes, place = np.unique(pairs, return_inverse=True)
         return codes, np.sort(place * len(self.graph) + rows)
 
-    def _with_relation(self, node: np.ndarray) -> np.ndarray:
+    def _with_relation(self, node: IntArray) -> IntArray:
         return self._codes(node[self.rows], self.graph.relation[self.rows])
 
-    def _codes(self, node: np.ndarray, relation: int | np.ndarray) -> np.ndarray:
+    def _codes(self, node: IntArray, relation: int | IntArray) -> IntArray:
         return np.asarray(np.asarray(relation, np.int64) * len(self.graph.entities) + node)
 
     @cached_property
-    def _pair_index(self) -> tuple[np.ndarray, np.ndarray]:
+    def _pair_index(self) -> tuple[IntArray, IntArray]:
         graph = self.graph
-        known = np.isin(graph.pair_statement, self.rows)
+        known = np.isin(graph.pairs.owner, self.rows)
         codes = graph.pair_relation[known].astype(np.int64) * len(graph.entities) + graph.pair_value[known]
-        return _sorted(codes, graph.pair_statement[known])
+        return _sorted(codes, graph.pairs.owner[known])
 
 
-def _sorted(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sorted(keys: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     order = np.argsort(keys, kind="stable")
     return keys[order], rows[order]
 
 
-def matches(index: tuple[np.ndarray, np.ndarray], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray, IntArray]:
     """Finds all entries of codes in an index of sorted keys and their rows.
 
     Returns:
@@ -216,5 +219,5 @@ def matches(index: tuple[np.ndarray, np.ndarray], codes: np.ndarray) -> tuple[np
     keys, rows = index
     first = np.searchsorted(keys, codes)
     counts = np.searchsorted(keys, codes, "right") - first
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.arange(len(codes)), counts), rows[np.repeat(first, counts) + within]
+    found = Ragged.ranges(first, counts)
+    return found.owner, rows[found.items]

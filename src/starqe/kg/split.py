@@ -1,5 +1,6 @@
-"""Splits: making a transductive one, and checking any."""
+"""Makes transductive splits, and checks any split."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -8,12 +9,13 @@ from starqe.errors import InputError
 from starqe.kg.draft import with_split
 from starqe.kg.graph import Graph
 from starqe.kg.statement import SPLITS
+from starqe.ragged import BoolArray, IntArray, Ragged
 from starqe.seed import generator
 
 
 @dataclass(frozen=True)
 class SplitFindings:
-    """What a transductive split would not have; all zero is clean."""
+    """Violations of a transductive split; all zero is clean."""
 
     entities_of_valid_not_in_train: int
     entities_of_test_not_in_train: int
@@ -26,22 +28,22 @@ class SplitFindings:
     distinct_statements: int
 
     def as_dict(self) -> dict[str, int]:
-        """Gives the findings for programs."""
+        """Returns the findings as a dict."""
         return asdict(self)
 
     @property
     def clean(self) -> bool:
-        """Says whether every entity and relation occurs in train and no main triple stands in two splits."""
+        """Returns whether every entity and relation occurs in train and no main triple is in two splits."""
         return not any(count for name, count in asdict(self).items() if name != "distinct_statements")
 
 
 def check_split(graph: Graph) -> SplitFindings:
-    """Finds what is wrong with the splits of a graph; a split that does not occur has nothing wrong."""
+    """Checks the splits of a graph; an empty split has no violations."""
     entities = [_mentioned(graph, code, "entities") for code in range(len(SPLITS))]
     relations = [_mentioned(graph, code, "relations") for code in range(len(SPLITS))]
     triple = _triple_codes(graph)
     triples = [np.unique(triple[graph.split == code]) for code in range(len(SPLITS))]
-    merged = with_split(graph, np.zeros(len(graph)))
+    merged = with_split(graph, np.zeros(len(graph), np.int8))
 
     def both(one: int, other: int) -> int:
         return len(np.intersect1d(triples[one], triples[other], assume_unique=True))
@@ -60,66 +62,100 @@ def check_split(graph: Graph) -> SplitFindings:
 
 
 def transductive_split(graph: Graph, shares: tuple[float, float, float], seed: int) -> Graph:
-    """Splits a graph anew, at random, so that train mentions everything and no main triple stands in two splits.
+    """Splits a graph at random, so that train mentions everything and no main triple is in two splits.
 
-    Groups of statements with one main triple are drawn in random order; a group goes to valid or test only if each
-    entity and relation that it mentions is still mentioned by what stays. So the held-out shares can fall short on a
-    sparse graph, and never exceed what was asked (but for the size of the last group).
+    Existing splits are ignored. Held-out shares can fall short on a sparse graph, and exceed what was asked at most by the size of
+    one group of statements with the same main triple.
 
     Raises:
-        InputError: The shares are not three numbers from 0 to 1 that make 1, with something for train.
+        InputError: The shares are not three numbers from 0 to 1 that add up to 1, with train above 0.
     """
     if len(shares) != 3 or any(not 0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6 or shares[0] == 0:
-        raise InputError(f"a split is three shares (train, valid, test) that make 1, train more than 0, found {shares}")
-    graph = with_split(graph, np.zeros(len(graph)))
-    uses = _Uses(graph)
-    wanted = [round(share * len(graph)) for share in shares]
-    split = np.zeros(len(graph), np.int8)
-    _, group = np.unique(_triple_codes(graph), return_inverse=True)
-    members = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[members], np.arange(group.max() + 2))
-    filled = [0, 0, 0]
-    for drawn in generator(seed, "split").permutation(len(starts) - 1):
-        rows = members[starts[drawn] : starts[drawn + 1]]
-        code = 2 if filled[2] < wanted[2] else 1
-        if filled[code] >= wanted[code]:
-            break
-        if uses.spare(rows):
-            uses.remove(rows)
-            split[rows] = code
-            filled[code] += len(rows)
+        raise InputError(f"a split is three shares (train, valid, test) that add up to 1, with train above 0, found {shares}")
+    graph = with_split(graph, np.zeros(len(graph), np.int8))
+    wanted = {2: round(shares[2] * len(graph)), 1: round(shares[1] * len(graph))}
+    return with_split(graph, _hold_out(graph, np.arange(len(graph)), wanted, seed))
+
+
+def hold_out_validation(graph: Graph, share: float, seed: int) -> Graph:
+    """Moves a share of the train statements, at random, to valid; test statements stay in test.
+
+    At least one statement is moved. Every entity and relation of a moved statement still occurs in train. Main triples
+    that also occur in valid or test are not moved.
+
+    Raises:
+        InputError: The share is not between 0 and 1, or no statement of train can be held out.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"the share of train that is held out for validation is between 0 and 1, found {share}")
+    train = np.flatnonzero(graph.split == 0)
+    triple = _triple_codes(graph)
+    free = train[~np.isin(triple[train], triple[graph.split != 0])]
+    split = _hold_out(graph, free, {1: max(1, round(share * len(train)))}, seed)
+    if (split == graph.split).all():
+        raise InputError(
+            f"validation needs statements that can be held out from train, and none of its {len(train):,} can: each mentions "
+            "something that no other statement mentions. Add statements"
+        )
     return with_split(graph, split)
 
 
+def _hold_out(graph: Graph, rows: IntArray, wanted: Mapping[int, int], seed: int) -> IntArray:
+    """Returns the split column with some of these rows moved from train: the wanted number to each split, in the order of the mapping.
+
+    Groups of statements with the same main triple are visited in random order; a group is moved only if each entity and
+    relation in it still occurs in train afterwards.
+    """
+    split = graph.split.copy()
+    if not len(rows):
+        return split
+    uses = _Uses(graph)
+    _, group = np.unique(_triple_codes(graph)[rows], return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    members = Ragged.of_owner(group[order], rows[order], int(group.max()) + 1)
+    filled = dict.fromkeys(wanted, 0)
+    for number in generator(seed, "split").permutation(len(members)):
+        code = next((code for code in wanted if filled[code] < wanted[code]), None)
+        if code is None:
+            break
+        if uses.spare(members[number]):
+            uses.remove(members[number])
+            split[members[number]] = code
+            filled[code] += len(members[number])
+    return split
+
+
 class _Uses:
-    """How often the statements that stay mention each entity and relation."""
+    """Counts how often train mentions each entity and relation."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._mentions = [self._mentioned_by(row) for row in range(len(graph))]
-        self._counts = np.zeros(len(graph.entities) + len(graph.relations), np.int64)
-        for mentioned in self._mentions:
-            np.add.at(self._counts, mentioned, 1)
+        train, of_train = graph.split == 0, (graph.split == 0)[graph.pairs.owner]
+        entities = np.concatenate([graph.head[train], graph.tail[train], graph.pair_value[of_train]])
+        relations = np.concatenate([graph.relation[train], graph.pair_relation[of_train]])
+        self._counts = np.concatenate(
+            [np.bincount(entities, minlength=len(graph.entities)), np.bincount(relations, minlength=len(graph.relations))]
+        )
 
-    def _mentioned_by(self, row: int) -> np.ndarray:
-        graph, span = self._graph, slice(self._graph.offsets[row], self._graph.offsets[row + 1])
-        relations = np.concatenate([graph.relation[row : row + 1], graph.pair_relation[span]]) + len(graph.entities)
-        return np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], graph.pair_value[span], relations])
+    def _mentioned_by(self, row: int) -> IntArray:
+        graph, pairs = self._graph, self._graph.pairs[row]
+        relations = np.concatenate([graph.relation[row : row + 1], pairs[:, 0]]) + len(graph.entities)
+        return np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], pairs[:, 1], relations])
 
-    def spare(self, rows: np.ndarray) -> bool:
-        """Says whether everything that these statements mention is mentioned by others too."""
-        mentioned, times = np.unique(np.concatenate([self._mentions[row] for row in rows]), return_counts=True)
+    def spare(self, rows: IntArray) -> bool:
+        """Returns whether other statements mention everything that these do."""
+        mentioned, times = np.unique(np.concatenate([self._mentioned_by(row) for row in rows]), return_counts=True)
         return bool((self._counts[mentioned] > times).all())
 
-    def remove(self, rows: np.ndarray) -> None:
-        """Takes these statements out of what stays."""
+    def remove(self, rows: IntArray) -> None:
+        """Subtracts these statements from the counts."""
         for row in rows:
-            np.subtract.at(self._counts, self._mentions[row], 1)
+            np.subtract.at(self._counts, self._mentioned_by(row), 1)
 
 
-def _mentioned(graph: Graph, code: int, kind: str) -> np.ndarray:
-    """Says for each entity or relation whether a split mentions it, in a main triple or a pair."""
-    rows, pairs = graph.split == code, graph.split[graph.pair_statement] == code
+def _mentioned(graph: Graph, code: int, kind: str) -> BoolArray:
+    """Returns for each entity or relation whether a split mentions it, in a main triple or a pair."""
+    rows, pairs = graph.split == code, graph.split[graph.pairs.owner] == code
     if kind == "entities":
         found, columns = np.zeros(len(graph.entities), bool), [graph.head[rows], graph.tail[rows], graph.pair_value[pairs]]
     else:
@@ -129,7 +165,8 @@ def _mentioned(graph: Graph, code: int, kind: str) -> np.ndarray:
     return found
 
 
-def _triple_codes(graph: Graph) -> np.ndarray:
-    """Gives each statement a number for its main triple."""
+def _triple_codes(graph: Graph) -> IntArray:
+    """Numbers the main triples: returns the number of each statement's."""
     rows = np.stack([graph.head, graph.relation, graph.tail], axis=1)
-    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    _, code = np.unique(rows, axis=0, return_inverse=True)
+    return np.asarray(code.ravel())

@@ -1,4 +1,4 @@
-"""One fact: a main triple and the qualifier pairs that say more about it."""
+"""A statement: a main triple and its qualifier pairs."""
 
 import re
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ SPLITS = ("train", "valid", "test")
 """The parts of a graph, in the order of their codes in the split column."""
 
 CONTROL = r"[\x00-\x1f\x7f\x{85}\x{2028}\x{2029}\x{feff}]"
-"""What no identifier contains, in the dialect of RE2 (Arrow): a byte order mark (feff) would get lost at the start of a file."""
+"""Characters that no identifier contains, in RE2 syntax (Arrow); a byte order mark (feff) would get lost at the start of a file."""
 _CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ufeff]")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def identifier_problem(identifier: str) -> str | None:
-    """Says what makes a text unfit as an identifier, or None: it is not empty, one line, and has no space around it."""
+    """Returns why a text cannot be an identifier, or None: identifiers are one line, not empty, without surrounding white space."""
     if not identifier:
         return "it is empty"
     if _CONTROL.search(identifier):
@@ -31,10 +31,10 @@ def identifier_problem(identifier: str) -> str | None:
 class Statement:
     """A statement ``(head, relation, tail, {(relation, value), ...})`` by identifiers.
 
-    The qualifier pairs are a set: they are kept sorted and each once, so equal statements compare equal.
+    The qualifier pairs are a set: kept sorted and unique, so equal statements compare equal.
 
     Raises:
-        InputError: An identifier is empty, spans lines, or has white space around it.
+        InputError: An identifier is empty, spans lines, or has surrounding white space.
     """
 
     head: str
@@ -49,10 +49,10 @@ class Statement:
                 raise InputError(f"an identifier is one line of text without space around it, found {identifier!r}: {problem}")
 
     def fields(self) -> list[str]:
-        """Gives the statement as one flat row: head, relation, tail, then relation and value of each pair."""
+        """Returns the statement as one flat row: head, relation, tail, then relation and value of each pair."""
         return [self.head, self.relation, self.tail, *(part for pair in self.qualifiers for part in pair)]
 
     def entails(self, other: "Statement") -> bool:
-        """Says whether the other statement follows: qualifiers are monotone, so any subset of the pairs also holds."""
+        """Returns whether the other statement follows from this one: any subset of the qualifier pairs also holds."""
         same = (self.head, self.relation, self.tail) == (other.head, other.relation, other.tail)
         return same and set(other.qualifiers) <= set(self.qualifiers)

@@ -15,7 +15,7 @@ def graph_stats(graph: Graph) -> dict[str, Any]:
     in_main[graph.head] = in_main[graph.tail] = True
     as_main = np.zeros(len(graph.relations), bool)
     as_main[graph.relation] = True
-    pairs = np.diff(graph.offsets)
+    pairs = graph.pairs.counts
     return {
         "fingerprint": graph.fingerprint,
         "statements": len(graph),

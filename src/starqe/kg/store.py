@@ -1,6 +1,6 @@
 """A graph on disk: a folder of Parquet files with a small versioned header.
 
-graph.json             {"format": "starqe graph", "version": 1, "fingerprint": …, counts, bases of IRIs}
+graph.json             {"format": "starqe graph", "version": 1, "fingerprint": …, counts, bases of IRIs, checksums of the files}
 statements.parquet     head, relation, tail (int32), split (int8: 0 train, 1 valid, 2 test)
 pairs.parquet          statement (int64), relation, value (int32): the qualifier pairs, by statement
 entities.parquet       identifier, in the order of the ids
@@ -8,98 +8,156 @@ relations.parquet      identifier
 labels.parquet         kind ("entity" or "relation"), id, language, label
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from starqe.errors import StorageError
-from starqe.folders import new_folder, read_header, write_header
+from starqe.errors import InputError, StorageError
+from starqe.folders import checksum, new_folder, read_checked, read_header, write_header
 from starqe.kg.graph import Graph
-from starqe.kg.names import Names
+from starqe.kg.iris import Names
+from starqe.kg.parquet import WRITTEN, open_parquet, strings
+from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import Vocabulary
+from starqe.ragged import IntArray, Ragged
 
 FORMAT, VERSION = "starqe graph", 1
 HEADER = "graph.json"
-FILES = frozenset({HEADER, *(f"{name}.parquet" for name in ("statements", "pairs", "entities", "relations", "labels"))})
+RENEW = "Import it again from its source"
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "statements": pa.schema([("head", pa.int32()), ("relation", pa.int32()), ("tail", pa.int32()), ("split", pa.int8())]),
+    "pairs": pa.schema([("statement", pa.int64()), ("relation", pa.int32()), ("value", pa.int32())]),
+    "entities": pa.schema([("identifier", pa.string())]),
+    "relations": pa.schema([("identifier", pa.string())]),
+    "labels": pa.schema([("kind", pa.string()), ("id", pa.int32()), ("language", pa.string()), ("label", pa.string())]),
+}
+"""The tables of a graph's folder, by name."""
+FILES = frozenset({HEADER, *(f"{name}.parquet" for name in SCHEMAS)})
 """The files of a graph's folder."""
 
 
 def check_replaceable(folder: Path) -> None:
-    """Makes sure that a folder holds a graph and nothing else, so that replacing it loses nothing of another kind.
+    """Checks that a folder holds a graph and nothing else, so that replacing it loses no other files.
 
     Raises:
         StorageError: It holds something else.
     """
     read_header(folder / HEADER, FORMAT)
     if foreign := sorted({path.name for path in folder.iterdir()} - FILES):
-        raise StorageError(f"{folder} is not replaced: it also holds '{foreign[0]}', which is no file of a graph. Move it elsewhere")
+        raise StorageError(f"{folder} is not replaced: it also holds '{foreign[0]}', which is not part of a graph. Move it elsewhere")
 
 
 def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
-    """Writes a graph so that the folder is whole or not there: beside, then renamed.
+    """Writes a graph; the folder is complete or does not exist.
 
     Raises:
-        StorageError: The folder exists (and may not be replaced), or the disk refuses.
+        StorageError: The folder exists (and may not be replaced), or cannot be written.
     """
+    tables: dict[str, list[Any]] = {
+        "statements": [graph.head, graph.relation, graph.tail, graph.split],
+        "pairs": [graph.pairs.owner, graph.pair_relation, graph.pair_value],
+        "entities": [graph.entities.identifiers],
+        "relations": [graph.relations.identifiers],
+        "labels": _label_columns(graph),
+    }
     with new_folder(folder, overwrite, lambda: check_replaceable(folder)) as place:
-        _write(place / "statements.parquet", head=graph.head, relation=graph.relation, tail=graph.tail, split=graph.split)
-        _write(place / "pairs.parquet", statement=graph.pair_statement, relation=graph.pair_relation, value=graph.pair_value)
-        _write(place / "entities.parquet", identifier=graph.entities.identifiers)
-        _write(place / "relations.parquet", identifier=graph.relations.identifiers)
-        labels = [
-            (kind, id_, language, label)
-            for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations))
-            for language, by_id in sorted(vocabulary.labels.items())
-            for id_, label in sorted(by_id.items())
-        ]
-        columns = zip(*labels, strict=True) if labels else [()] * 4
-        types = {"kind": pa.string(), "id": pa.int32(), "language": pa.string(), "label": pa.string()}
-        _write(place / "labels.parquet", **{name: pa.array(c, t) for (name, t), c in zip(types.items(), columns, strict=True)})
-        counts = {"statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
+        counts, checksums = {}, {}
+        for name, columns in tables.items():
+            table = pa.table(dict(zip(SCHEMAS[name].names, columns, strict=True)), SCHEMAS[name])
+            path = place / f"{name}.parquet"
+            pq.write_table(table, path, **WRITTEN)
+            counts[name], checksums[path.name] = len(table), checksum(path.read_bytes())
         bases = {"entity_base": graph.names.entity_base, "relation_base": graph.names.relation_base}
-        write_header(place / HEADER, FORMAT, VERSION, {"fingerprint": graph.fingerprint, **counts, **bases})
+        content = {"title": graph.title, "fingerprint": graph.fingerprint, **counts, **bases, "checksums": checksums}
+        write_header(place / HEADER, FORMAT, VERSION, content)
+
+
+def _label_columns(graph: Graph) -> list[Any]:
+    labels = [
+        (kind, id_, language, label)
+        for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations))
+        for language, by_id in sorted(vocabulary.labels.items())
+        for id_, label in sorted(by_id.items())
+    ]
+    return list(zip(*labels, strict=True)) if labels else [()] * 4
 
 
 def load_graph(folder: Path) -> Graph:
     """Reads a graph.
 
     Raises:
-        StorageError: The folder is no graph, of a newer version, damaged, or not what its header says.
+        StorageError: The folder is not a graph, was written by a newer version, is damaged, or does not match its header.
     """
     header = read_header(folder / HEADER, FORMAT, VERSION)
     try:
-        statements, pairs = pq.read_table(folder / "statements.parquet"), pq.read_table(folder / "pairs.parquet")
-        labels: dict[str, dict[str, dict[int, str]]] = {"entity": {}, "relation": {}}
-        for row in pq.read_table(folder / "labels.parquet").to_pylist():
-            labels[row["kind"]].setdefault(row["language"], {})[row["id"]] = row["label"]
-        counts = np.bincount(pairs["statement"].to_numpy(), minlength=len(statements))
-        graph = Graph(
-            entities=Vocabulary(_strings(pq.read_table(folder / "entities.parquet")), labels["entity"]),
-            relations=Vocabulary(_strings(pq.read_table(folder / "relations.parquet")), labels["relation"]),
-            head=statements["head"].to_numpy(),
-            relation=statements["relation"].to_numpy(),
-            tail=statements["tail"].to_numpy(),
-            split=statements["split"].to_numpy(),
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            pair_relation=pairs["relation"].to_numpy(),
-            pair_value=pairs["value"].to_numpy(),
-            names=Names(header["entity_base"], header["relation_base"]),
-        )
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise StorageError(f"{folder}: the graph is damaged ({error}). Import it again from its source") from None
-    if graph.fingerprint != (said := str(header.get("fingerprint"))):
-        found = f"fingerprint {graph.fingerprint[:12]}, header {said[:12]}"
-        raise StorageError(f"{folder}: the files do not match the header ({found}). Import it again from its source")
+        tables = {name: _read(folder / f"{name}.parquet", schema, header) for name, schema in SCHEMAS.items()}
+        graph = _assembled(folder, tables, Names(header["entity_base"], header["relation_base"]))
+        graph = replace(graph, title=str(header.get("title", "")))
+    except MemoryError:  # Arrow's is an ArrowException too, and says nothing about the files
+        raise
+    except (OSError, KeyError, TypeError, ValueError, InputError, pa.ArrowException) as error:
+        raise StorageError(f"{folder}: the graph is damaged ({error}). {RENEW}") from None
+    if graph.fingerprint != (recorded := str(header.get("fingerprint"))):
+        found = f"fingerprint {graph.fingerprint[:12]}, header {recorded[:12]}"
+        raise StorageError(f"{folder}: the files do not match the header ({found}). {RENEW}")
     return graph
 
 
-def _write(path: Path, **columns: np.ndarray | pa.Array) -> None:
-    pq.write_table(pa.table(columns), path, compression="zstd")
+def _read(path: Path, schema: pa.Schema, header: Mapping[str, Any]) -> pa.Table:
+    """Reads one table after checking its checksum, columns and size."""
+    content = read_checked(path, header, RENEW)
+    rows = header.get(path.stem)
+    with open_parquet(pa.BufferReader(content), path, schema, None if rows is None else int(rows), RENEW) as file:
+        table = file.read()
+    for name in schema.names:
+        if table[name].null_count:
+            raise StorageError(f"{path}: damaged (a value of '{name}' is missing). {RENEW}")
+    return table
 
 
-def _strings(table: pa.Table) -> pa.StringArray:
-    if table["identifier"].null_count:
-        raise ValueError("an identifier is missing")
-    return table["identifier"].combine_chunks()
+def _assembled(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> Graph:
+    entities, relations = (strings(tables[name]["identifier"], folder / f"{name}.parquet", RENEW) for name in ("entities", "relations"))
+    most = {"head": len(entities), "tail": len(entities), "value": len(entities), "relation": len(relations), "split": len(SPLITS)}
+
+    def column(table: str, name: str) -> IntArray:
+        values: IntArray = tables[table][name].to_numpy()
+        _check_range(folder / f"{table}.parquet", name, values, most.get(name, len(tables["statements"])))
+        return values
+
+    owner = column("pairs", "statement")
+    if (owner[1:] < owner[:-1]).any():
+        raise StorageError(f"{folder / 'pairs.parquet'}: damaged (pairs are not in the order of statements). {RENEW}")
+    counts = np.bincount(owner, minlength=len(tables["statements"]))
+    labels = _labels(folder / "labels.parquet", tables["labels"], {"entity": len(entities), "relation": len(relations)})
+    return Graph(
+        entities=Vocabulary(entities, labels["entity"]),
+        relations=Vocabulary(relations, labels["relation"]),
+        head=column("statements", "head"),
+        relation=column("statements", "relation"),
+        tail=column("statements", "tail"),
+        split=column("statements", "split"),
+        pairs=Ragged.of_counts(counts, np.stack([column("pairs", "relation"), column("pairs", "value")], axis=1)),
+        names=names,
+    )
+
+
+def _labels(path: Path, table: pa.Table, most: Mapping[str, int]) -> dict[str, dict[str, dict[int, str]]]:
+    """Returns the labels by kind, language and id."""
+    labels: dict[str, dict[str, dict[int, str]]] = {kind: {} for kind in most}
+    kinds, languages, texts = (strings(table[name], path, RENEW) for name in ("kind", "language", "label"))
+    ids = table["id"].to_numpy()
+    for kind in set(kinds.to_pylist()):
+        _check_range(path, "id", ids[np.array(kinds.to_pylist()) == kind], most[kind])
+    for kind, id_, language, label in zip(kinds.to_pylist(), ids.tolist(), languages.to_pylist(), texts.to_pylist(), strict=True):
+        labels[kind].setdefault(language, {})[id_] = label
+    return labels
+
+
+def _check_range(path: Path, name: str, values: IntArray, most: int) -> None:
+    if len(values) and not 0 <= values.min() <= values.max() < most:
+        raise StorageError(f"{path}: damaged ('{name}' is from 0 to {most - 1:,}, found {values.min():,} to {values.max():,}). {RENEW}")

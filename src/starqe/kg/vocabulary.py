@@ -1,13 +1,18 @@
 """Identifiers and their ids, with labels for people."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from starqe.errors import InputError
+from starqe.kg.search import NameSearch, name_search, short_form
+from starqe.ragged import IntArray
+
+_LISTED = 10  # the number of candidates that an error names
 
 Labels = Mapping[str, Mapping[int, str]]
 """Language tag -> id -> label; the tag is empty where a label came without a language."""
@@ -43,7 +48,7 @@ class Vocabulary:
         return {identifier: id_ for id_, identifier in enumerate(self._identifiers.to_pylist())}
 
     def id(self, identifier: str) -> int:
-        """Gives the id of an identifier.
+        """Returns the id of an identifier.
 
         Raises:
             InputError: The identifier is not in the vocabulary.
@@ -53,56 +58,90 @@ class Vocabulary:
         except KeyError:
             raise InputError(f"'{identifier}' does not occur in this graph") from None
 
-    def ids(self, identifiers: Iterable[str]) -> np.ndarray:
-        """Gives the ids of many identifiers, as int32."""
+    def ids(self, identifiers: Iterable[str]) -> IntArray:
+        """Returns the ids of many identifiers, as int32."""
         return np.fromiter((self.id(identifier) for identifier in identifiers), np.int32)
 
     def identifier(self, id_: int) -> str:
-        """Gives the identifier of an id."""
+        """Returns the identifier of an id."""
         return str(self._identifiers[int(id_)].as_py())
 
     def label(self, id_: int, language: str = "en") -> str:
-        """Gives the best label there is: in the language, without one, in English, in any; else the identifier."""
+        """Returns the best label there is: in the language, without one, in English, in any; else the identifier."""
         id_ = int(id_)
         for tag in (language, "", "en", *sorted(self.labels)):
             if (label := self.labels.get(tag, {}).get(id_)) is not None:
                 return label
         return self.identifier(id_)
 
-    def by_label(self, label: str) -> list[int]:
-        """Gives the ids that have this label in any language, ascending; several when the label is ambiguous."""
-        return self._by_label.get(label, [])
+    @cached_property
+    def search(self) -> NameSearch:
+        """The search of ids by label, by identifier and by the last part of an IRI."""
+        return name_search(self, ((id_, label) for by_id in self.labels.values() for id_, label in by_id.items()))
+
+    def find(self, text: str, count: int = 10) -> list[int]:
+        """Returns ids for completion: those whose label or identifier begins with a text, or has a word that does."""
+        found = self.search.find(text, count)
+        if ":" in text and len(found) < count:  # a whole IRI: identifiers stand in their order
+            ids = range(len(self))
+            first = bisect_left(ids, text, key=self.identifier)
+            found += [id_ for id_ in ids[first : first + count] if self.identifier(id_).startswith(text)]
+        return list(dict.fromkeys(found))[:count]
+
+    def near(self, text: str, count: int = 5) -> list[int]:
+        """Returns ids for "did you mean": those whose label or identifier contains a text or is spelled much like it."""
+        return self.search.near(short_form(text), count)
+
+    def named(self, text: str, language: str | None = None) -> list[int]:
+        """Returns the ids that a text names, ascending; several where it is ambiguous.
+
+        It is an identifier, else a label, else the last part of an IRI. A label or a last part is taken as it is written, or if
+        there is none, in any upper or lower case.
+
+        Args:
+            text: The text.
+            language: The language of a label, if only labels of this language count.
+        """
+        if language is None and text in self:
+            return [self.id(text)]
+        found = self.find_label(text, language)
+        if found or language is not None:
+            return found
+        return _written_so(text, {id_: [short_form(self.identifier(id_))] for id_ in self.search.exact(text)})
+
+    def resolve(self, text: str) -> int:
+        """Returns the one id that a text names.
+
+        Raises:
+            InputError: It names none, or several.
+        """
+        found = self.named(text)
+        if len(found) == 1:
+            return found[0]
+        listed = ", ".join(f"'{self.identifier(id_)}'" for id_ in (found or self.near(text))[:_LISTED])
+        if found:
+            raise InputError(f"'{text}' names {len(found)} of this graph. Write one of {listed}" + ", …" * (len(found) > _LISTED))
+        raise InputError(f"'{text}' does not occur in this graph. " + (f"Did you mean {listed}?" if listed else "No similar name found"))
 
     def find_label(self, label: str, language: str | None = None) -> list[int]:
-        """Gives the ids that have this label, ascending: exactly so, or if there is none, in any upper or lower case.
+        """Returns the ids that have this label, ascending: as it is written, or if there is none, in any upper or lower case.
 
         Args:
             label: The label.
-            language: The language of the label; left out, any.
+            language: The language of the label; any if left out.
         """
         tags = [tag for tag in self.labels if language is None or tag.lower() == language.lower()]
+        return _written_so(
+            label, {id_: [self.labels[tag][id_] for tag in tags if id_ in self.labels[tag]] for id_ in self.search.exact(label)}
+        )
 
-        def has(id_: int, written: str, fold: Callable[[str], str]) -> bool:
-            return any(id_ in self.labels[tag] and fold(self.labels[tag][id_]) == written for tag in tags)
-
-        exact = [id_ for id_ in self.by_label(label) if has(id_, label, str)]
-        folded = label.casefold()
-        return exact or [id_ for id_ in self._by_folded_label.get(folded, []) if has(id_, folded, str.casefold)]
-
-    @cached_property
-    def _by_folded_label(self) -> dict[str, list[int]]:
-        found: dict[str, set[int]] = {}
-        for label, ids in self._by_label.items():
-            found.setdefault(label.casefold(), set()).update(ids)
-        return {label: sorted(ids) for label, ids in found.items()}
-
-    @cached_property
-    def _by_label(self) -> dict[str, list[int]]:
-        found: dict[str, set[int]] = {}
-        for by_id in self.labels.values():
-            for id_, label in by_id.items():
-                found.setdefault(label, set()).add(id_)
-        return {label: sorted(ids) for label, ids in found.items()}
+    def name(self, id_: int) -> str:
+        """Returns the most readable text that names an id and nothing else: its label, the last part of its IRI, or its identifier."""
+        identifier = self.identifier(id_)
+        for text in (self.label(id_), short_form(identifier)):
+            if text != identifier and self.named(text) == [int(id_)]:
+                return text
+        return identifier
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,3 +150,10 @@ class Vocabulary:
         for identifier in self._identifiers.to_pylist():
             digest.update(identifier.encode() + b"\n")
         return digest.hexdigest()
+
+
+def _written_so(text: str, names: Mapping[int, Sequence[str]]) -> list[int]:
+    """Returns the ids that have a text among their names: as it is written, or if there is none, in any upper or lower case."""
+    exact = sorted(id_ for id_, of_id in names.items() if text in of_id)
+    folded = text.casefold()
+    return exact or sorted(id_ for id_, of_id in names.items() if folded in (name.casefold() for name in of_id))

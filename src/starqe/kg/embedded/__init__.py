@@ -1,19 +1,22 @@
-"""The embedded graph: facts from the history of science, to start with and to test with."""
+"""The embedded graph: facts from the history of science, for the demo and for tests."""
 
+from dataclasses import replace
 from importlib import resources
 
-from starqe.kg.draft import Draft
+from pyoxigraph import RdfFormat
+
 from starqe.kg.graph import Graph
-from starqe.kg.names import Names
-from starqe.kg.rdf_in import read_rdf
-from starqe.kg.report import Report
+from starqe.kg.iris import Names
+from starqe.kg.rdf.read import RdfReader
+from starqe.kg.reading.import_task import ImportTask
 
 NAMES = Names("https://starqe.example/science/", "https://starqe.example/science/relation/")
 
 
 def embedded_graph() -> Graph:
     """Reads the embedded graph, with its splits and labels."""
-    draft, report = Draft(), Report()
+    task = ImportTask(names=NAMES)
     with resources.files(__package__).joinpath("science.trig").open("rb") as file:
-        read_rdf(file, "science.trig", "trig", draft, report, NAMES)
-    return draft.finish(NAMES)
+        task.shared(RdfReader).read(file, "science.trig", RdfFormat.TRIG)
+    task.finish()
+    return replace(task.draft.finish(NAMES), title="History of science")

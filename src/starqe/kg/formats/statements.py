@@ -1,0 +1,288 @@
+"""Statement files: one statement per line, ``head,relation,tail[,qualifier,value]*``, with commas or tabs.
+
+Files with commas follow the rules of CSV: a field in quotation marks may contain commas and doubled quotation marks. With tabs
+there is no quoting. A header line is recognised and left out. Blank lines are skipped, space around a field does not count, and
+an IRI in angle brackets loses them. Labels stand in a file of their own: identifier, tab, label, and maybe tab, language.
+"""
+
+import contextlib
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from starqe.errors import InputError, StorageError
+from starqe.folders import new_folder
+from starqe.kg.draft import Draft
+from starqe.kg.formats.headers import FirstLine
+from starqe.kg.formats.statement_checks import MAX_LINE, SHOWN, StatementFiles
+from starqe.kg.graph import Graph
+from starqe.kg.iris import Names
+from starqe.kg.reading.files import open_guarded, whole_lines
+from starqe.kg.reading.import_task import ImportTask
+from starqe.kg.reading.report import Report
+from starqe.kg.statement import CONTROL, SPLITS, identifier_problem
+from starqe.kg.vocabulary import Vocabulary
+from starqe.ragged import BoolArray, IntArray
+
+LABELS = "labels.tsv"
+_BOM = b"\xef\xbb\xbf"
+_BRACKETED = r'^<[A-Za-z][A-Za-z0-9+.-]*:[^<>"{}|\\^`\s]*>$'
+
+
+def read_statements(task: ImportTask, path: Path, split: str) -> None:
+    """Adds the statements of a file to the draft of an import.
+
+    Raises:
+        InputError: A line is malformed (unless the report says to skip), its columns are in another order, or the file is empty,
+            damaged or no text.
+    """
+    separator: str | None = None
+    with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
+        first_line = 1
+        for block in whole_lines(stream):
+            block = block.removeprefix(_BOM) if first_line == 1 else block
+            _decode(block, path, first_line)
+            lines = _lines(block)
+            separator = separator or _separator(block)
+            table = _Table.of_lines(lines, separator or ",", first_line, quoted=b'"' in block)
+            if first_line == 1 and separator:
+                table = _without_header(table, separator, path, task)
+            _add(table, separator or ",", path, task, split)
+            first_line += len(lines)
+            task.advance(len(lines))
+    if separator is None:
+        raise InputError(f"{path}: a statement file has one statement per line, found an empty file")
+    if separator == ",":
+        task.shared(StatementFiles).with_commas.append(path)
+
+
+def _decode(block: bytes, path: Path, first_line: int) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + block[: error.start].count(b"\n")
+        byte = block[error.start]
+        raise InputError(
+            f"{path}:{line}: text is UTF-8, found the byte 0x{byte:02x}. Convert the file, or is it of another format?"
+        ) from None
+
+
+def _lines(block: bytes) -> pa.StringArray:
+    """Cuts a block behind its line ends; no line becomes a Python string, which keeps a million of them cheap."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.int32) + 1
+    rest = np.array([] if block.endswith(b"\n") else [len(block)], np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends, rest])
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(block))
+
+
+def _separator(block: bytes) -> str | None:
+    """Tells the separator from the first line that has text: a tab wherever there is one."""
+    first = block.lstrip().partition(b"\n")[0]
+    return None if not first else "\t" if b"\t" in first else ","
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Lines cut into fields. N lines · F fields."""
+
+    fields: pa.DictionaryArray  # (F,) without space around them
+    counts: IntArray  # (N,) the number of fields of each line
+    line: IntArray  # (N,) the number of each line in the file
+    problems: list[tuple[int, str]]
+    """Lines that could not be cut, by their numbers."""
+
+    @classmethod
+    def of_lines(cls, lines: pa.StringArray, separator: str, first_line: int, quoted: bool) -> "_Table":
+        """Cuts lines at the separator; those with quotation marks, in a file with commas, by the rules of CSV."""
+        numbers = np.arange(first_line, first_line + len(lines))
+        rows: list[list[str]] = []
+        problems: list[tuple[int, str]] = []
+        if quoted and separator == ",":
+            has_mark = pc.match_substring(lines, '"')
+            with_marks = has_mark.to_numpy(zero_copy_only=False)
+            rows, kept, problems = _csv_rows(lines.filter(has_mark).to_pylist(), numbers[with_marks])
+            lines, numbers = lines.filter(pc.invert(has_mark)), np.concatenate([numbers[~with_marks], kept])
+        cells = pc.split_pattern(lines, separator)
+        counts, words = pc.list_value_length(cells).to_numpy(), cells.flatten()
+        if rows:
+            counts = np.concatenate([counts, np.fromiter(map(len, rows), np.int64, len(rows))])
+            words = pa.concat_arrays([words, pa.array([field for row in rows for field in row], pa.string())])
+        return cls(_without_brackets(pc.utf8_trim_whitespace(words).dictionary_encode()), counts, numbers, problems)
+
+    @property
+    def starts(self) -> IntArray:
+        """Where the fields of each line begin: (N,)."""
+        starts: IntArray = np.cumsum(self.counts) - self.counts
+        return starts
+
+    def row(self, row: int) -> list[str]:
+        """Returns the fields of one line."""
+        start = self.starts[row]
+        return [str(field) for field in self.fields[start : start + self.counts[row]].to_pylist()]
+
+    def where(self, kept: BoolArray) -> "_Table":
+        """Returns the lines that are kept: (N,) bool."""
+        if kept.all():
+            return self
+        return _Table(self.fields.filter(pa.array(np.repeat(kept, self.counts))), self.counts[kept], self.line[kept], self.problems)
+
+
+def _csv_rows(lines: list[str], numbers: IntArray) -> tuple[list[list[str]], IntArray, list[tuple[int, str]]]:
+    """Cuts lines by the rules of CSV; also returns the numbers of those that could be cut, and the problems of the others."""
+    with contextlib.suppress(csv.Error):
+        rows = list(csv.reader(lines, strict=True, skipinitialspace=True))
+        if len(rows) == len(lines):
+            return rows, numbers, []
+    rows, kept, problems, is_open = [], [], [], False
+    for line, number in zip(lines, numbers.tolist(), strict=True):
+        try:
+            rows.append(next(csv.reader([line], strict=True, skipinitialspace=True)))
+            kept.append(number)
+            if is_open and line.count('"') % 2:  # the rest of a field that began on an earlier line
+                rows.pop(), kept.pop()
+                is_open = False
+        except csv.Error as error:
+            is_open = "end of data" in str(error)
+            reason = "a field in quotation marks ends on its line" if is_open else f"a field in quotation marks ends at its mark ({error})"
+            problems.append((number, f"{reason}, found {line.strip()[:SHOWN]!r}. A quotation mark in a name is doubled"))
+    return rows, np.array(kept, np.int64), problems
+
+
+def _without_brackets(fields: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Takes the angle brackets off IRIs."""
+    words = fields.dictionary
+    if not pc.any(pc.starts_with(words, "<")).as_py():
+        return fields
+    bare = pc.if_else(pc.match_substring_regex(words, _BRACKETED), pc.utf8_slice_codeunits(words, 1, -1), words)
+    return pa.DictionaryArray.from_arrays(fields.indices, bare)
+
+
+def _without_header(table: _Table, separator: str, path: Path, task: ImportTask) -> _Table:
+    """Takes a header off the first block of a file, and notes it.
+
+    Raises:
+        InputError: The columns are not those of a statement.
+    """
+    filled = np.flatnonzero(~_blank(table, separator))
+    if not len(filled):
+        return table
+    first = int(filled[np.argmin(table.line[filled])])
+    fields, seen = table.row(first), task.shared(StatementFiles).headers
+    codes, starts = table.fields.indices.to_numpy(), table.starts
+    own = codes[starts[first] : starts[first] + table.counts[first]]
+    others = filled[(filled != first) & (table.counts[filled] >= 2)]
+    line = FirstLine(
+        fields,
+        alone=bool((np.bincount(codes)[own] == 1).all()),
+        others=len(others),
+        relations_repeat=2 * len(np.unique(codes[starts[others] + 1])) <= len(others),
+    )
+    reason = "another file of this import begins with it" if tuple(fields) in seen else line.header_reason()
+    if reason is None:
+        return table
+    shown = separator.join(fields)[:SHOWN].replace("\t", " ")
+    if problem := line.column_problem():
+        raise InputError(f"{path}:{table.line[first]}: {problem} (the header is {shown!r})")
+    seen.add(tuple(fields))
+    task.report.note(f"{path}:{table.line[first]} is a header, not a statement ({shown}): {reason}")
+    return table.where(np.arange(len(table.counts)) != first)
+
+
+def _blank(table: _Table, separator: str) -> BoolArray:
+    """Says which lines are blank; with commas, a line of commas only is not."""
+    empty = pc.equal(table.fields.dictionary, "").to_numpy(zero_copy_only=False)
+    if not empty.any():
+        return np.zeros(len(table.counts), bool)
+    empty_fields = np.add.reduceat(empty[table.fields.indices.to_numpy()].astype(np.int64), table.starts)
+    blank: BoolArray = (empty_fields == table.counts) & ((separator == "\t") | (table.counts == 1))
+    return blank
+
+
+def _add(table: _Table, separator: str, path: Path, task: ImportTask, split: str) -> None:
+    """Adds the well-formed lines to the draft; the others go to the report, in their order."""
+    fields, counts = table.fields, table.counts
+    good = (counts >= 3) & (counts % 2 == 1)
+    unfit = pc.or_(pc.equal(fields.dictionary, ""), pc.match_substring_regex(fields.dictionary, CONTROL)).to_numpy(zero_copy_only=False)
+    if unfit.any():
+        good &= ~np.logical_or.reduceat(unfit[fields.indices.to_numpy()], table.starts)
+    if table.problems or not good.all():
+        bad = np.flatnonzero(~good & ~_blank(table, separator))
+        problems = [(int(table.line[row]), _what_is_wrong(table.row(row), separator)) for row in bad.tolist()]
+        for line, problem in sorted(table.problems + problems):
+            task.report.problem(f"{path}:{line}: {problem}")
+    kept = table.where(good)
+    task.draft.add_columns(kept.fields, kept.counts, split)
+
+
+def _what_is_wrong(fields: list[str], separator: str) -> str:
+    if len(fields) < 3:
+        other = "tab" if separator == "," else "comma"
+        return f"a statement has 3 fields and then pairs, found {len(fields)}. Is the separator a {other}, or the file of another format?"
+    if len(fields) % 2 == 0:
+        comma = " Or is a comma part of a name? Put such names in quotation marks" if separator == "," else ""
+        return f"a statement has 3 fields and then pairs, found {len(fields)} fields. Is a qualifier value missing?{comma}"
+    field, problem = next((field, problem) for field in fields if (problem := identifier_problem(field)))
+    return f"an identifier is a line of text, found {field[:SHOWN]!r}: {problem}"
+
+
+def read_labels(path: Path, draft: Draft, report: Report) -> None:
+    """Adds the labels of a file (identifier, tab, label, maybe tab and language) to a draft.
+
+    Raises:
+        InputError: A line is malformed (unless the report says to skip).
+    """
+    with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
+        line_number = 0
+        for block in whole_lines(stream):
+            block = block.removeprefix(_BOM) if line_number == 0 else block
+            for line in _decode(block, path, line_number + 1).removesuffix("\n").split("\n"):
+                line_number += 1
+                fields = line.split("\t")
+                if len(fields) in (2, 3) and fields[0].strip() and fields[1].strip():
+                    draft.label(fields[0].strip(), fields[1].strip(), fields[2].strip() if len(fields) == 3 else "")
+                elif line.strip():
+                    report.problem(
+                        f"{path}:{line_number}: a label line is identifier, tab, label (tab, language), found {len(fields)} fields"
+                    )
+
+
+def write_statements(graph: Graph, destination: Path, _names: Names | None = None, overwrite: bool = False) -> list[Path]:
+    """Writes a folder with one file per split (and the labels).
+
+    Fields are separated by commas, or by tabs where an identifier has a comma or looks quoted.
+
+    Raises:
+        StorageError: The destination exists and may not be replaced, or the disk refuses.
+    """
+    identifiers = (identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
+    with_tabs = any("," in identifier or identifier.startswith('"') for identifier in identifiers)
+    separator, extension = ("\t", ".tsv") if with_tabs else (",", ".txt")
+    with new_folder(destination, overwrite, lambda: _check_statement_folder(destination)) as place:
+        for code, split in enumerate(SPLITS):
+            if (graph.split == code).any():
+                with (place / (split + extension)).open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(separator.join(statement.fields()) + "\n" for statement in graph.statements(split))
+        if graph.entities.labels or graph.relations.labels:
+            with (place / LABELS).open("w", encoding="utf-8", newline="\n") as file:
+                for vocabulary in (graph.entities, graph.relations):
+                    file.writelines(label_lines(vocabulary))
+    return sorted(destination.iterdir())
+
+
+def label_lines(vocabulary: Vocabulary) -> Iterator[str]:
+    """Returns the labels as lines of a file of labels."""
+    for language, by_id in sorted(vocabulary.labels.items()):
+        for id_, label in sorted(by_id.items()):
+            if one_line := " ".join(label.split()):
+                yield "\t".join([vocabulary.identifier(id_), one_line, *([language] if language else [])]) + "\n"
+
+
+def _check_statement_folder(folder: Path) -> None:
+    ours = {split + extension for split in SPLITS for extension in (".txt", ".tsv")} | {LABELS}
+    if foreign := sorted({path.name for path in folder.iterdir()} - ours):
+        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is not part of an export")

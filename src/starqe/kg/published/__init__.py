@@ -1,0 +1,1 @@
+"""Published data sets: the catalogue, downloads, and the copies on this machine."""

@@ -1,0 +1,1 @@
+"""RDF in and out: parsing, statements with qualifiers from reifiers, and back."""

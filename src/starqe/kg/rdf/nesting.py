@@ -1,0 +1,108 @@
+"""Bounds that are checked before the parser sees a document: it crashes on deeply nested terms, and hangs on nested entities.
+
+Only what opens and closes is looked for; strings, IRIs and comments are passed over as a whole. Whether the document is
+well-formed is for the parser to say.
+"""
+
+import re
+
+from pyoxigraph import RdfFormat
+
+from starqe.errors import InputError
+
+MAX_DEPTH = 100
+"""How deep triple terms, and elements of RDF/XML, may stand in each other."""
+MAX_TERM = 16 * 2**20
+"""The length of a term in bytes; the parser has no more room."""
+MAX_ENTITY = 1000
+"""The length of an entity that an RDF/XML document declares: they stand for the beginnings of IRIs."""
+
+_TURTLE = re.compile(
+    rb'(?P<open><<)|(?P<close>>>)|[<=]=|=>|<[^<>"\s]*+>'
+    rb'|"""(?:[^"\\]++|\\.|"(?!""))*+"""|' + rb"'''(?:[^'\\]++|\\.|'(?!''))*+'''"
+    rb'|"(?!"")(?:[^"\\\n\r]++|\\.)*+"|' + rb"'(?!'')(?:[^'\\\n\r]++|\\.)*+'"
+    rb"|\#[^\n\r]*+[\n\r]|\\.|(?P<unfinished>[<>\"'#\\])",
+    re.DOTALL,
+)
+_XML = re.compile(
+    rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|(?P<entity><!ENTITY\s[^>]*+>)|<!DOCTYPE[^\[>]*+[\[>]|<![A-Z][^>]*+>|(?P<close></[^>]*+>)"
+    rb"|(?P<open><[^!?/](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>)|(?P<unfinished><)",
+    re.DOTALL,
+)
+
+
+class NestingGuard:
+    """Looks at a document, block by block, and refuses what is nested too deeply."""
+
+    def __init__(self, where: str, syntax: RdfFormat, line: int = 1) -> None:
+        self._where, self._xml = where, syntax == RdfFormat.RDF_XML
+        self._token = _XML if self._xml else _TURTLE
+        self._is_checked = syntax != RdfFormat.JSON_LD  # its parser has a bound of its own
+        self._depth = 0
+        self.line = line
+        """The line that was reached."""
+        self._rest, self._looked_at = b"", 0
+
+    def feed(self, block: bytes) -> None:
+        """Looks at the next block.
+
+        Raises:
+            InputError: Terms or elements are nested too deeply, a term is too long, or an entity could expand without end.
+        """
+        if not self._is_checked:
+            return
+        text = self._rest + block
+        if len(text) < 2 * self._looked_at:  # a long term is not looked at anew with every block
+            self._rest = text
+            return
+        cut = text.rfind(b"\n") + 1
+        plain = not self._xml and not self._depth and not self._looked_at
+        if plain and cut and not any(mark in text for mark in (b"<<", b'"""', b"'''")):
+            self.line += text.count(b"\n", 0, cut)
+            self._rest = text[cut:]
+        else:
+            self._rest = self._tokens(text)
+        if len(self._rest) > MAX_TERM:
+            raise InputError(f"{self._where}:{self.line}: a term has at most {MAX_TERM >> 20} MiB, found a longer one that begins here")
+        self._looked_at = len(self._rest) if self._rest and not (plain and cut) else 0
+
+    def _tokens(self, text: bytes) -> bytes:
+        """Follows what opens and closes; returns the part that may be the beginning of a token."""
+        for token in self._token.finditer(text):
+            if token.lastgroup == "unfinished" or token.end() == len(text):  # what follows may belong to it
+                self.line += text.count(b"\n", 0, token.start())
+                return text[token.start() :]
+            match token.lastgroup:
+                case "open" if not token[0].endswith(b"/>"):
+                    self._depth += 1
+                case "close":
+                    self._depth = max(self._depth - 1, 0)
+                case "entity":
+                    self._check_entity(token[0], text[: token.start()])
+            if self._depth > MAX_DEPTH:
+                line = self.line + text.count(b"\n", 0, token.start())
+                what = "elements" if self._xml else "triple terms"
+                raise InputError(f"{self._where}:{line}: {what} stand in each other at most {MAX_DEPTH} deep, found more")
+        self.line += text.count(b"\n")
+        return b""
+
+    def _check_entity(self, declaration: bytes, before: bytes) -> None:
+        if len(declaration) > MAX_ENTITY or re.search(rb"&(?!#)", declaration):
+            line = self.line + before.count(b"\n")
+            raise InputError(
+                f"{self._where}:{line}: an entity has at most {MAX_ENTITY} bytes and mentions no other, found "
+                f"{declaration[:60].decode(errors='replace')!r}. Write out what it stands for"
+            )
+
+
+def check_lines(block: bytes, where: str, first_line: int) -> None:
+    """Refuses a line of N-Triples or N-Quads whose triple terms are nested too deeply.
+
+    Raises:
+        InputError: There is one.
+    """
+    if block.count(b"<<") <= MAX_DEPTH:
+        return
+    for number, line in enumerate(block.split(b"\n"), start=first_line):
+        if line.count(b"<<") > MAX_DEPTH:
+            NestingGuard(where, RdfFormat.N_TRIPLES, number).feed(line + b"\n")

@@ -1,0 +1,137 @@
+"""Parses RDF text to quads: errors name their line, and blank nodes with and without a label are told apart."""
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from pyoxigraph import Quad, RdfFormat, parse
+
+from starqe.errors import InputError
+from starqe.kg.rdf.nesting import MAX_TERM, NestingGuard, check_lines
+from starqe.kg.reading.report import Report
+
+BLOCK = 2**16
+"""Number of bytes read at a time."""
+
+_PARSER_PLACE = re.compile(r"^Parser error at line \d+ (?:column \d+|between columns \d+ and \d+): |^Parser error[^:]*: ")
+_TOO_LONG = f"a term has at most {MAX_TERM >> 20} MiB, found a longer one at this line or soon after"
+_GENERATED_LABEL = re.compile(r"[a-f][0-9a-f]{15,31}")
+
+
+class ByteSource(Protocol):
+    """A source of bytes: a file, or anything with the same `read`."""
+
+    def read(self, size: int, /) -> bytes:
+        """Returns up to ``size`` bytes, and an empty result at the end."""
+        ...
+
+
+def parse_rdf(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> tuple[Iterator[Quad], Callable[[str], bool]]:
+    """Parses a document incrementally.
+
+    Returns:
+        The quads, and a function that returns whether the parser generated the blank node label of the last quad.
+
+    Raises:
+        InputError: While the quads are consumed: the document is malformed (in line-based formats: unless the report skips errors).
+    """
+    if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
+        return _quads_of_lines(stream, where, syntax, report), _never
+    source = _Source(stream, NestingGuard(where, syntax))
+    return _quads_of_document(source, where, syntax), source.generated
+
+
+def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
+    """Parses in blocks of whole lines; a block with an error is parsed line by line, so that only the bad line is lost."""
+    before = 0
+    for block in _whole_lines(stream):
+        check_lines(block, where, before + 1)
+        try:
+            quads = list(parse(block, format=syntax))
+        except (SyntaxError, MemoryError):
+            for number, line in enumerate(block.split(b"\n"), start=before + 1):
+                try:
+                    quads = list(parse(line, format=syntax))
+                except MemoryError:
+                    report.problem(f"{where}:{number}: {_TOO_LONG}")
+                except SyntaxError as error:
+                    hint = ". RDF-star lines like this are read as Turtle (--format turtle)" if line.lstrip().startswith(b"<<") else ""
+                    report.problem(f"{where}:{number}: {_reason(error)}{hint}")
+                else:
+                    yield from quads
+        else:
+            yield from quads
+        before += block.count(b"\n")
+
+
+def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat) -> Iterator[Quad]:
+    try:
+        yield from parse(source, format=syntax)  # type: ignore[arg-type]
+    except SyntaxError as error:
+        place = f"{where}:{error.lineno}" if error.lineno else where
+        end = f"{syntax.name} cannot be read beyond an error, so this one cannot be skipped: correct it"
+        raise InputError(f"{place}: {_reason(error)}. {end}") from None
+    except MemoryError:
+        raise InputError(f"{where}:{source.guard.line}: {_TOO_LONG}") from None
+
+
+def _never(_label: str) -> bool:
+    """Always returns False: line-based formats have no generated labels."""
+    return False
+
+
+def _reason(error: SyntaxError) -> str:
+    return _PARSER_PLACE.sub("", error.msg)
+
+
+class _Source:
+    """Passes a stream on to the parser, and tells written blank node labels from those that the parser generates.
+
+    The parser names a node without a label by a random number in hexadecimal digits, at most 32 of them. So a label
+    that looks like one is generated unless it occurs in the text; shorter ones are written, except with probability 2^-64.
+    """
+
+    OVERLAP = 40
+    _LABEL = re.compile(rb"_:(" + _GENERATED_LABEL.pattern.encode() + rb")")
+
+    def __init__(self, stream: ByteSource, guard: NestingGuard) -> None:
+        self._blocks = _blocks(stream)
+        self.guard = guard
+        self._block, self._position = b"", 0
+        self._written: set[str] = set()
+
+    def read(self, size: int) -> bytes:
+        """Returns up to ``size`` bytes."""
+        if self._position >= len(self._block):
+            tail = self._block[-self.OVERLAP :]
+            self._block, self._position = next(self._blocks, b""), 0
+            self.guard.feed(self._block)
+            self._written.update(label.decode() for label in self._LABEL.findall(tail + self._block))
+        piece = self._block[self._position : self._position + size]
+        self._position += len(piece)
+        return piece
+
+    def generated(self, label: str) -> bool:
+        """Returns whether the parser generated this label."""
+        return label not in self._written and _GENERATED_LABEL.fullmatch(label) is not None
+
+
+def _blocks(stream: ByteSource) -> Iterator[bytes]:
+    """Yields the content of a stream in blocks, without a byte order mark."""
+    first = True
+    while block := stream.read(BLOCK):
+        yield block.removeprefix(codecs.BOM_UTF8) if first else block
+        first = False
+
+
+def _whole_lines(stream: ByteSource) -> Iterator[bytes]:
+    """Yields the content of a stream in blocks of whole lines."""
+    rest: list[bytes] = []
+    for block in _blocks(stream):
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((*rest, block[:cut]))
+            rest = []
+        rest.append(block[cut:])
+    yield b"".join(rest)

@@ -1,0 +1,296 @@
+"""RDF in: triples and what is said about them become statements with qualifiers.
+
+The rule: an asserted triple without a reifier is a statement without qualifiers; with reifiers it is a statement for
+each of them, whose qualifiers are the triples about that reifier. A reifier is a node that ``rdf:reifies`` a triple
+(in Turtle also ``<< s p o >>``, ``~`` and ``{| … |}``) or that has ``rdf:subject``, ``rdf:predicate`` and ``rdf:object``.
+
+Named graphs whose IRI ends in train, valid or test are splits; all else belongs to the split that the caller names.
+What stands in one split belongs together. A reifier whose triple is asserted only in other splits speaks of it there,
+and a qualifier in a split where its reifier reifies nothing belongs to that reifier wherever it does.
+"""
+
+import contextlib
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple
+
+from starqe.kg.iris import DEFAULT_NAMES, OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
+from starqe.kg.rdf import wikibase
+from starqe.kg.rdf.parse import ByteSource, parse_rdf
+from starqe.kg.rdf.reified import Numbered, ranges, standard_reification, statements_of
+from starqe.kg.reading.files import open_guarded
+from starqe.kg.reading.import_task import ImportTask, SharedReader
+from starqe.kg.statement import SPLITS, identifier_problem
+from starqe.ragged import BoolArray, IntArray
+
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+PREFERRED_LABEL = "http://www.w3.org/2004/02/skos/core#prefLabel"
+LABELS = (
+    PREFERRED_LABEL,
+    LABEL,
+    "http://schema.org/name",
+    "https://schema.org/name",
+    "http://xmlns.com/foaf/0.1/name",
+)
+"""Predicates whose literals are labels, the best first; those that the user names come before them."""
+
+MAX_LINE = 64 * 2**20
+CHUNK = 50_000
+"""How many statements go to the draft at a time."""
+
+_DATATYPE_PREFIXES = {
+    "http://www.w3.org/2001/XMLSchema#": "xsd:",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf:",
+    "http://www.opengis.net/ont/geosparql#": "geo:",
+}
+_SPLIT_GRAPH = re.compile(rf"(?:.*[/#:])?({'|'.join(SPLITS)})", re.DOTALL)
+
+
+class RdfReader(SharedReader):
+    """Reads the documents of one graph, then adds its statements to a draft.
+
+    The documents are one graph in parts: a blank node label means the same node in all of them (train.ttl and
+    valid.ttl of one folder), and a document may speak of a triple of another. A label written in a document is the
+    identifier ``_:label``; a node without one gets a name by the order of appearance that no written label has.
+
+    Terms are numbered as they come and triples are kept as four numbers, since only the end shows which nodes are
+    reifiers: a million triples take some 20 MB, and the terms what their texts take.
+    """
+
+    def __init__(self, task: ImportTask) -> None:
+        self._task, self._draft, self._report = task, task.draft, task.report
+        self._keep_unasserted = task.unasserted == "keep"
+        self._reification_form = False  # then every reified triple counts as asserted
+        self._ids: dict[str, int] = {}  # IRI, _:label, or the text of a literal or triple term -> number
+        self._anonymous: set[int] = set()
+        self._unfit: dict[int, str] = {}
+        self._values: dict[int, str] = {}  # what cannot be an entity: the number of a literal or triple term -> its kind
+        self._graph_numbers: dict[str, int] = {}
+        self._graphs = array("i")  # (T,) the named graph of each triple
+        self._triples = array("i")  # (T, 4) subject, predicate, object, split
+        self._reified = array("i")  # (R, 6) reifier, subject, predicate, object, split, whether it needs no assertion
+        self._labels: dict[str, list[tuple[int, str, str]]] = {iri: [] for iri in (*task.label_relations, *LABELS)}
+
+    def read(self, stream: ByteSource, where: str, syntax: RdfFormat, split: str = "train", standard: bool = False) -> None:
+        """Reads a document.
+
+        Args:
+            stream: Its bytes.
+            where: Its name in errors.
+            syntax: How it is written.
+            split: The split of everything outside the named graphs that are splits.
+            standard: Whether it is standard reification, in which every reified triple counts as asserted.
+
+        Raises:
+            InputError: The document is malformed (in a format of lines: unless the report says to skip).
+        """
+        self._reification_form |= standard
+        quads, generated = parse_rdf(stream, where, syntax, self._report)
+        graphs: dict[object, tuple[int, int]] = {}
+        for quad in quads:
+            name = quad.graph_name
+            if name not in graphs:
+                graphs[name] = SPLITS.index(_split_of(name) or split), self._graph_numbers.setdefault(str(name), len(self._graph_numbers))
+            code, graph = graphs[name]
+            before = len(self._triples)
+            self._take(quad, code, where, generated)
+            if len(self._triples) > before:
+                self._graphs.append(graph)
+
+    def _take(self, quad: Quad, split: int, where: str, generated: Callable[[str], bool]) -> None:
+        """Notes a label, a reification or a triple."""
+        subject, predicate, value, _ = quad
+        if type(value) is Literal and (labels := self._labels.get(predicate.value)) is not None:
+            labels.append((self._number(subject, generated), value.value, value.language or ""))
+            return
+        head = self._number(subject, generated)
+        if type(value) is Triple and predicate.value == REIFIES:
+            numbers = (head, *(self._number(part, generated) for part in (value.subject, value.predicate, value.object)))
+            column, row = self._reified, (*numbers, split, self._keep_unasserted)
+        else:
+            numbers = (head, self._number(predicate, generated), self._number(value, generated))
+            column, row = self._triples, (*numbers, split)
+        if self._unfit and (unfit := self._unfit.keys() & set(numbers)):
+            self._report.problem(f"{where}: {self._unfit[min(unfit)]}")
+        else:
+            column.extend(row)
+
+    def _number(self, term: NamedNode | BlankNode | Literal | Triple, generated: Callable[[str], bool]) -> int:
+        if type(term) is NamedNode:
+            text = term.value
+        elif type(term) is BlankNode:
+            text = f"_:{term.value}"
+        else:
+            text = f'"{term}'  # no IRI and no blank node begins with a quote
+        number = self._ids.setdefault(text, len(self._ids))
+        if number == len(self._ids) - 1:  # perhaps new; noting it twice does no harm
+            if type(term) is NamedNode:
+                if problem := identifier_problem(text):
+                    self._unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
+            elif type(term) is BlankNode:
+                if generated(term.value):
+                    self._anonymous.add(number)
+            else:
+                self._values[number] = _datatype(term.datatype.value) if type(term) is Literal else "triple term"
+        return number
+
+    def finish(self) -> None:
+        """Adds the statements and the labels to the draft, and to the report what was left out.
+
+        Raises:
+            InputError: A node is a malformed standard reification (unless the report says to skip).
+        """
+        read = np.frombuffer(self._triples, np.int32).reshape(-1, 4)
+        self._report.in_several_graphs += self._in_several_graphs(read)
+        triples, nodes = self._wikibase(read)
+        texts = list(self._ids)
+        triples, standard = self._standard_reification(triples, texts)
+        reified = np.unique(np.concatenate([np.frombuffer(self._reified, np.int32).reshape(-1, 6), standard, nodes]), axis=0)
+        of_reifier = np.isin(triples[:, 0], reified[:, 0])
+        pairs = self._entity_pairs(np.unique(triples[of_reifier], axis=0), texts)
+        statements = statements_of(triples[~of_reifier], pairs, reified)
+        self._report.unasserted += statements.unasserted
+        self._add(self._entity_facts(statements, texts), texts)
+
+    def _in_several_graphs(self, triples: IntArray) -> int:
+        """Counts the triples of each split that stand in several named graphs, once for every graph beyond the first."""
+        if len(self._graph_numbers) < 2:
+            return 0
+        apart = np.unique(np.column_stack([triples, np.frombuffer(self._graphs, np.int32)]), axis=0)
+        return len(apart) - len(np.unique(triples, axis=0))
+
+    def _wikibase(self, triples: IntArray) -> tuple[IntArray, IntArray]:
+        """Turns the statement nodes of Wikidata's RDF, if it is that, into reified triples, as rows of ``_reified``."""
+        texts = list(self._ids)
+        site = wikibase.site_of([texts[predicate] for predicate in np.unique(triples[:, 1]).tolist()])
+        if site is None:
+            return triples, np.empty((0, 6), np.int32)
+        found = wikibase.convert(triples, self._ids, site)
+        self._report.records.update(found.left_out)
+        for labels in self._labels.values():
+            labels += [(found.relations[number], label, language) for number, label, language in labels if number in found.relations]
+        literal = sum(texts[value].startswith('"') for value in found.reified[:, 3].tolist())
+        said = f"this is the RDF of a Wikibase site: {len(found.reified) - literal:,} statement nodes became statements"
+        if self._task.names == DEFAULT_NAMES:
+            self._task.names = Names(site + wikibase.ENTITY, site + wikibase.DIRECT)
+            said += f", and identifiers are written without {site}{wikibase.ENTITY} and {site}{wikibase.DIRECT}"
+        self._report.note(said)
+        return found.triples, found.reified
+
+    def _standard_reification(self, triples: IntArray, texts: list[str]) -> tuple[IntArray, IntArray]:
+        """Takes the triples of standard reification out; also gives what they reify, as rows of ``_reified``."""
+        subject, predicate, value, type_, statement = (self._ids.get(iri, -1) for iri in (SUBJECT, PREDICATE, OBJECT, TYPE, STATEMENT))
+        found = standard_reification(triples, (subject, predicate, value), type_, statement)
+        malformed = [*found.ambiguous.tolist(), *(found.incomplete.tolist() if self._reification_form else [])]
+        for node in malformed:
+            self._report.problem(
+                f"{texts[node]}: a reified statement has one rdf:subject, one rdf:predicate and one rdf:object, found fewer or more"
+            )
+        bad_predicates = [number for number in np.unique(found.reified[:, 2]).tolist() if texts[number].startswith(("_:", '"'))]
+        bad = np.isin(found.reified[:, 2], bad_predicates)
+        for node, _, number, _, _ in found.reified[bad].tolist():
+            self._report.problem(f"{texts[node]}: an rdf:predicate is an IRI, found {texts[number].removeprefix(chr(34))}")
+        malformed += found.reified[bad, 0].tolist()
+        rest = found.rest[~np.isin(found.rest[:, 0], malformed)]
+        asserted = np.full(len(found.reified), self._keep_unasserted or self._reification_form)
+        return rest, np.column_stack([found.reified, asserted])[~bad].astype(np.int32)
+
+    def _entity_facts(self, statements: Numbered, texts: list[str]) -> Numbered:
+        """Leaves out, and counts once a triple and split, the statements with a literal or triple term."""
+        is_value = self._is_value()
+        left_out = is_value[statements.triples[:, 0]] | is_value[statements.triples[:, 2]]
+        facts = np.unique(np.column_stack([statements.triples, statements.split])[left_out], axis=0).tolist()
+        self._count_literals([(relation, self._values.get(tail) or self._values[head]) for head, relation, tail, _ in facts], texts)
+        return statements.only(~left_out)
+
+    def _entity_pairs(self, pairs: IntArray, texts: list[str]) -> IntArray:
+        """Leaves out, and counts, the qualifier pairs with a literal or triple term."""
+        left_out = self._is_value()[pairs[:, 2]]
+        self._count_literals([(relation, self._values[value]) for relation, value in pairs[left_out, 1:3].tolist()], texts)
+        return np.compress(~left_out, pairs, axis=0)
+
+    def _count_literals(self, found: list[tuple[int, str]], texts: list[str]) -> None:
+        """Tells the report of literals, by the numbers of their relations and their kinds."""
+        for (relation, kind), count in Counter(found).items():
+            self._report.leave_out_literals(self._task.names.relations.identifier(texts[relation]), kind, count)
+
+    def _is_value(self) -> BoolArray:
+        mask = np.zeros(len(self._ids), bool)
+        mask[list(self._values)] = True
+        return mask
+
+    def _add(self, statements: Numbered, texts: list[str]) -> None:
+        """Returns statements and labels to the draft under their identifiers."""
+        first, count = statements.first, statements.count
+        used = statements.pairs[ranges(first, count)]
+        entities = np.unique(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
+        relations = np.unique(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
+        entity_names = self._entity_names(entities, texts)
+        relation_names = {number: self._task.names.relations.identifier(texts[number]) for number in relations}
+        # One column of names: entities at their numbers, relations behind them.
+        names: list[str | None] = [None] * (2 * len(texts))
+        for number, name in entity_names.items():
+            names[number] = name
+        for number, name in relation_names.items():
+            names[number + len(texts)] = name
+        table = pa.array(names, pa.string())
+        triples = np.add(statements.triples, [0, len(texts), 0])
+        pairs = np.add(statements.pairs, [len(texts), 0])
+        for code, split in enumerate(SPLITS):
+            mine = np.flatnonzero(statements.split == code)
+            for start in range(0, len(mine), CHUNK):
+                rows = mine[start : start + CHUNK]
+                lengths = 3 + 2 * count[rows]
+                fields = np.empty(lengths.sum(), np.int64)
+                begin = np.cumsum(lengths) - lengths
+                fields[begin[:, None] + np.arange(3)] = triples[rows]
+                fields[ranges(begin + 3, lengths - 3)] = pairs[ranges(first[rows], count[rows])].reshape(-1)
+                self._draft.add_columns(table.take(pa.array(fields)).dictionary_encode(), lengths, split)
+        self._add_labels(entity_names, relation_names, texts)
+
+    def _entity_names(self, entities: list[int], texts: list[str]) -> dict[int, str]:
+        prefix = "_:anon"
+        while any(text.startswith(prefix) for text in texts):
+            prefix += "_"
+        anonymous = {number: f"{prefix}{place}" for place, number in enumerate(number for number in entities if number in self._anonymous)}
+        return {number: anonymous.get(number) or self._task.names.entities.identifier(texts[number]) for number in entities}
+
+    def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
+        """Gives the labels to the draft, the best ones first, since the draft keeps the first of several."""
+        for labels in self._labels.values():
+            for number, label, language in labels:
+                if number in entity_names:
+                    self._draft.label(entity_names[number], label, language, "entity")
+                if number in relation_names:
+                    self._draft.label(relation_names[number], label, language, "relation")
+                if number not in entity_names and number not in relation_names:
+                    self._draft.label(self._task.names.labelled(texts[number]), label, language)
+
+
+def read_rdf(task: ImportTask, path: Path, split: str, syntax: RdfFormat, standard: bool = False) -> None:
+    """Reads a file; its statements go to the draft when the task is finished, since other files may speak of its triples.
+
+    Raises:
+        InputError: The document is malformed (in a format of lines: unless the report says to skip).
+    """
+    with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
+        task.shared(RdfReader).read(stream, str(path), syntax, split, standard)
+
+
+def _split_of(graph: object) -> str | None:
+    """Returns the split that a named graph is by its IRI, or None."""
+    match = _SPLIT_GRAPH.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
+    return match[1] if match else None
+
+
+def _datatype(iri: str) -> str:
+    for long, short in _DATATYPE_PREFIXES.items():
+        if iri.startswith(long):
+            return short + iri.removeprefix(long)
+    return iri

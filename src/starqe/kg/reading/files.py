@@ -1,0 +1,150 @@
+"""Reading bytes from files that may be compressed, endless or broken, in bounded memory."""
+
+import bz2
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from starqe.errors import InputError
+
+STDIN = Path("-")
+"""Standard input, where a file is expected."""
+CHUNK = 8 * 2**20
+FREE_EXPANSION = 64 * 2**20
+"""Up to this size a compressed file may grow to without question."""
+MAX_EXPANSION = 200
+"""Beyond that, by this factor: statements compress 5 to 20 times; a thousand times is a trap."""
+
+_BROKEN = (EOFError, OSError, zlib.error)
+
+
+class GuardedReader(io.RawIOBase):
+    """A stream of bytes that refuses lines and expansions beyond bounds, and says where damage is."""
+
+    def __init__(self, stream: BinaryIO, path: Path, max_line: int, compressed: bool) -> None:
+        self._stream, self._path, self._max_line = stream, path, max_line
+        self._limit = max(FREE_EXPANSION, MAX_EXPANSION * path.stat().st_size) if path != STDIN else 0
+        self._compressed = compressed
+        self._bytes = self._line_bytes = 0
+        self.line = 1
+        """The number of the line that is being read."""
+
+    def readable(self) -> bool:
+        """Says yes."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads up to a chunk.
+
+        Raises:
+            InputError: The file is damaged, expands without end, or has a line longer than any statement.
+        """
+        try:
+            data = self._stream.read(CHUNK if size is None or size < 0 else min(size, CHUNK))
+        except _BROKEN as error:
+            raise InputError(f"{self._path}:{self.line}: the file is truncated or damaged at this line or soon after ({error})") from None
+        self._bytes += len(data)
+        if self._compressed and self._bytes > self._limit:
+            raise InputError(
+                f"{self._path}: a compressed file may expand {MAX_EXPANSION} times (or to {FREE_EXPANSION >> 20} MiB), "
+                f"and this one goes on beyond {self._limit >> 20} MiB. Decompress it yourself if you trust it"
+            )
+        self._check_lines(data)
+        return data
+
+    def _check_lines(self, data: bytes) -> None:
+        """Looks for a line end in every stretch of the longest line allowed: a few searches, however many lines there are."""
+        start = 0
+        while len(data) - start + self._line_bytes > self._max_line:
+            end = data.rfind(b"\n", start, start + max(self._max_line - self._line_bytes, 0) + 1) + 1
+            if not end:
+                line = self.line + data.count(b"\n", 0, start)
+                raise InputError(f"{self._path}:{line}: a line has at most {self._max_line >> 20} MiB. Is this file of another format?")
+            start, self._line_bytes = end, 0
+        last = data.rfind(b"\n", start)
+        self._line_bytes = self._line_bytes + len(data) - start if last < 0 else len(data) - last - 1
+        self.line += data.count(b"\n")
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Reads into a buffer, by the same rules as `read`."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Closes the file below."""
+        self._stream.close()
+        super().close()
+
+
+def _plain(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+def _gzip(path: Path) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(path))
+
+
+def _bzip2(path: Path) -> BinaryIO:
+    return cast("BinaryIO", bz2.BZ2File(path))
+
+
+def _zstandard(path: Path) -> BinaryIO:
+    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))  # unlike others, it notices a frame that was cut off
+
+
+def _standard_input(_path: Path) -> BinaryIO:
+    """Opens standard input, decompressing by its first bytes; there is no size to hold its expansion against."""
+    stream = cast("io.BufferedReader", sys.stdin.buffer)
+    magic = stream.peek(4)
+    if magic.startswith(b"\x1f\x8b"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+    if magic.startswith(b"BZh"):
+        return cast("BinaryIO", bz2.BZ2File(stream))
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        return cast("BinaryIO", pa.CompressedInputStream(stream, "zstd"))
+    return stream
+
+
+OPENERS = {".gz": _gzip, ".bz2": _bzip2, ".zst": _zstandard}
+"""Extension -> how a compressed file is opened."""
+BEGINS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+"""What a compressed file begins with, whatever it is called -> the extension that it should have."""
+
+
+def open_guarded(path: Path, max_line: int) -> GuardedReader:
+    """Opens a file for reading; one that is compressed, by its first bytes or its extension, is decompressed.
+
+    Raises:
+        InputError: The file cannot be opened.
+    """
+    try:
+        if path == STDIN:
+            return GuardedReader(_standard_input(path), path, max_line, compressed=False)
+        with path.open("rb") as file:
+            begin = file.read(4)
+        extension = next((extension for mark, extension in BEGINS.items() if begin.startswith(mark)), path.suffix.lower())
+        stream = OPENERS.get(extension, _plain)(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
+    return GuardedReader(stream, path, max_line, extension in OPENERS)
+
+
+def whole_lines(stream: GuardedReader) -> Iterator[bytes]:
+    """Yields the content in large pieces that end at line ends."""
+    rest = b""
+    while data := stream.read():
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield rest + data[:cut]
+            rest = data[cut:]
+        else:
+            rest += data
+    if rest:
+        yield rest

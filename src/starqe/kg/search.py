@@ -1,0 +1,216 @@
+"""Search of names: by the beginning of a name or of any word in it, by its middle, and by similar spelling.
+
+All names stand folded (lower case, without accents) in one byte string, and everything else is arrays of positions in it. So a
+name costs its own bytes and about 25 bytes for each of its words, and no Python object.
+"""
+
+import difflib
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from starqe.ragged import IntArray
+
+LONGEST = 200
+"""The number of characters of a text that are looked up: a longer one names nothing."""
+
+_KEY = 32  # the number of bytes by which words are sorted; longer texts are compared within their group
+_MOST_INSIDE = 1_000  # the number of occurrences in the middle of words that are looked at
+_SHORTEST_INSIDE = 3
+_CANDIDATES = 24  # the number of names that are compared letter by letter
+_MOST_WORDS = 8
+_LEAST_ALIKE = 0.74
+_LEAST_SHARED = 0.3  # words that share fewer of their letter pairs are not alike
+_PART = 0.97  # some words of a name that are spelled alike count a little less than a whole name
+_CHUNK = 1 << 18
+_MARKS = re.compile(r"[\u0300-\u036f]")
+_WORD = re.compile(r"[^\W_]+")
+_LAST_PART = re.compile(r"(?:[a-z][a-z0-9+.-]*://\S*[/#]|urn:\S*:)([^/#:\s]+)", re.IGNORECASE)
+_IN_WORDS = np.array([byte >= 128 or chr(byte).isalnum() for byte in range(256)])
+
+
+def short_form(identifier: str) -> str:
+    """Returns the last part of an IRI, and any other identifier as it is."""
+    found = _LAST_PART.fullmatch(identifier)
+    return found[1] if found else identifier
+
+
+class NameSearch:
+    """Finds ids by their names. An id may have many names, and a name may belong to many ids.
+
+    N names · W words · T bytes of text.
+
+    Args:
+        names: The names; empty ones are left out.
+        ids: The id of each name.
+    """
+
+    def __init__(self, names: Sequence[str], ids: Sequence[int]) -> None:
+        present = [place for place, name in enumerate(names) if name]
+        self._id = np.asarray(ids, np.int32)[present]  # (N,)
+        body = _bytes("\n".join(names[place].replace("\n", " ") for place in present)) if present else b""
+        self._text = b"\n" + body + b"\n" * _KEY
+        letters = np.frombuffer(self._text, np.uint8)  # (T,)
+        breaks = np.flatnonzero(letters[: len(body) + 2] == ord("\n"))
+        self._name_start, self._name_end = breaks[:-1] + 1, breaks[1:]  # (N,)
+        if not present:
+            self._name_start = self._name_end = np.empty(0, np.int64)
+        in_words = _IN_WORDS[letters]
+        begins = np.zeros(len(letters), bool)
+        begins[1:] = in_words[1:] & ~in_words[:-1]
+        begins[self._name_start] = True
+        self._start = np.flatnonzero(begins)  # (W,) where words begin, in the order of the text
+        self._name = np.searchsorted(self._name_start, self._start, "right") - 1  # (W,) the name that a word stands in
+        keys = np.ascontiguousarray(sliding_window_view(letters, _KEY)[self._start]).view(f"S{_KEY}").ravel()
+        self._by_text = np.argsort(keys, kind="stable").astype(np.int32)  # (W,) the words in alphabetical order
+        self._pairs = _letter_pairs(letters, in_words, self._start)  # (W,)
+        self._pair_count = _bit_count(self._pairs).astype(np.float32)  # (W,)
+
+    def find(self, text: str, count: int = 10) -> list[int]:
+        """Returns the ids with a name that begins with a text, then with a word that does; short names first.
+
+        Where there are none, the ids with a name that contains the text anywhere.
+        """
+        key = _bytes(text.lstrip()[:LONGEST].replace("\n", " "))
+        if not key:
+            return []
+        words = self._beginning(key)
+        inner = self._start[words] != self._name_start[self._name[words]]
+        found = self._shortest(self._name[words], count, inner)
+        if len(found) < count:
+            found += self._shortest(self._with_all_words(key.decode(errors="replace")), count)
+        if not found and len(key) >= _SHORTEST_INSIDE:
+            found = self._shortest(np.fromiter(self._containing(key), np.int64), count)
+        return list(dict.fromkeys(found))[:count]
+
+    def near(self, text: str, count: int = 5) -> list[int]:
+        """Returns the ids whose name contains a text or is spelled much like it, the best first."""
+        found = self.find(text, count)
+        if len(found) < count:
+            found += [int(self._id[name]) for name in self._alike(text[:LONGEST])]
+        return list(dict.fromkeys(found))[:count]
+
+    def exact(self, text: str) -> list[int]:
+        """Returns the ids that have a text as a name, whatever its case and accents, ascending."""
+        words = self._beginning(_bytes(text.replace("\n", " ")) + b"\n") if text else np.empty(0, np.int64)
+        names = self._name[words][self._start[words] == self._name_start[self._name[words]]]
+        return sorted(set(self._id[names].tolist()))
+
+    def _beginning(self, key: bytes) -> IntArray:
+        """Returns the words at which a text begins."""
+        short = key[:_KEY]
+
+        def written(place: int) -> bytes:
+            start = int(self._start[self._by_text[place]])
+            return self._text[start : start + len(short)]
+
+        places = range(len(self._by_text))
+        words = self._by_text[bisect_left(places, short, key=written) : bisect_right(places, short, key=written)]
+        if len(key) <= _KEY:
+            return words
+        return np.array([word for word in words.tolist() if self._text.startswith(key, int(self._start[word]))], np.int64)
+
+    def _with_all_words(self, text: str) -> IntArray:
+        """Returns the names in which every word of a text begins a word, in any order."""
+        words = [word.encode() for word in _WORD.findall(text)[:_MOST_WORDS]]
+        if len(words) < 2:
+            return np.empty(0, np.int64)
+        names = np.unique(self._name[self._beginning(words[0])])
+        for word in words[1:]:
+            names = names[np.isin(names, self._name[self._beginning(word)])]
+        return names
+
+    def _containing(self, key: bytes) -> Iterator[int]:
+        """Yields the names that contain a text anywhere."""
+        place, left = self._text.find(key), _MOST_INSIDE
+        while place >= 0 and left:
+            yield int(np.searchsorted(self._name_start, place, "right")) - 1
+            place, left = self._text.find(key, place + 1), left - 1
+
+    def _shortest(self, names: IntArray, count: int, later: IntArray | None = None) -> list[int]:
+        """Returns the ids of the shortest names; those marked as later come after all others."""
+        ids = self._id[names].astype(np.int64)
+        length = self._name_end[names] - self._name_start[names]
+        cost = (length if later is None else length + later * len(self._text)) * (int(self._id.max(initial=0)) + 1) + ids
+        few = np.argpartition(cost, 16 * count)[: 16 * count] if len(cost) > 32 * count else np.arange(len(cost))
+        return list(dict.fromkeys(ids[few][np.argsort(cost[few])].tolist()))
+
+    def _alike(self, text: str) -> list[int]:
+        """Returns the names that are spelled like a text as a whole or in some of their words, the best first."""
+        wanted = _bytes(text).decode(errors="replace")
+        words = _WORD.findall(wanted)[:_MOST_WORDS]
+        if not words or not len(self._id):
+            return []
+        shared = np.zeros(len(self._id), np.float32)
+        for word in words:
+            letters = np.frombuffer(word.encode(), np.uint8)
+            pairs = _letter_pairs(letters, np.ones(len(letters), bool), np.zeros(1, np.int64))
+            common = _bit_count(self._pairs & pairs[0]) / (self._pair_count + _bit_count(pairs)[0]) * 2
+            alike = np.flatnonzero(common >= _LEAST_SHARED)
+            best_word = np.zeros(len(self._id), np.float32)
+            np.maximum.at(best_word, self._name[alike], common[alike])
+            shared += best_word
+        possible = np.flatnonzero(shared)
+        if len(possible) > _CANDIDATES:
+            possible = possible[np.argpartition(-shared[possible], _CANDIDATES)[:_CANDIDATES]]
+        likeness = {name: self._likeness(wanted, len(words), name) for name in sorted(possible.tolist())}
+        return sorted((name for name in likeness if likeness[name] >= _LEAST_ALIKE), key=lambda name: -likeness[name])
+
+    def _likeness(self, wanted: str, count: int, name: int) -> float:
+        """Computes how alike a text and a name are, from 0 to 1: as a whole, or with as many neighbouring words of it."""
+        written = self._text[int(self._name_start[name]) : int(self._name_end[name])].decode(errors="replace")
+        words = _WORD.findall(written)
+        parts = {written: 1.0} | {" ".join(words[i : i + count]): _PART for i in range(len(words) - count + 1) if len(words) > count}
+        matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
+        best = 0.0
+        for part, weight in parts.items():
+            matcher.set_seq1(part)
+            least = max(best, _LEAST_ALIKE) / weight
+            if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:  # bounds that are computed faster
+                best = max(best, matcher.ratio() * weight)
+        return best
+
+
+def name_search(identifiers: Iterable[str], labels: Iterable[tuple[int, str]]) -> NameSearch:
+    """Makes the search of ids by the short forms of their identifiers (id 0 first) and by their labels."""
+    names = [short_form(identifier) for identifier in identifiers]
+    ids = list(range(len(names)))
+    for id_, label in labels:
+        ids.append(id_)
+        names.append(label)
+    return NameSearch(names, ids)
+
+
+def _bytes(text: str) -> bytes:
+    """Returns a text as it is compared: in lower case and without accents."""
+    text = text.casefold()
+    if not text.isascii():
+        text = _MARKS.sub("", unicodedata.normalize("NFD", text))
+    return text.encode(errors="replace")
+
+
+def _letter_pairs(letters: IntArray, in_words: IntArray, start: IntArray) -> IntArray:
+    """Returns a bit set for each word, with a bit for each pair of neighbouring letters; the first letter is a pair with nothing."""
+    found = np.zeros(len(start), np.uint64)
+    for chunk in range(0, len(start), _CHUNK):
+        starts = start[chunk : chunk + _CHUNK]
+        begin = int(starts[0])
+        end = int(start[chunk + _CHUNK]) if chunk + _CHUNK < len(start) else len(letters)
+        before = np.zeros(end - begin, np.int64)
+        before[1:] = letters[begin : end - 1] * in_words[begin : end - 1]
+        bits = np.left_shift(np.uint64(1), ((before * 37 + letters[begin:end] * np.int64(101)) >> 1 & 63).astype(np.uint64))
+        found[chunk : chunk + _CHUNK] = np.bitwise_or.reduceat(bits * in_words[begin:end], starts - begin)
+    return found
+
+
+def _bit_count(bits: IntArray) -> IntArray:
+    """Counts the ones in each number."""
+    if hasattr(np, "bitwise_count"):  # NumPy counts them itself from 2.0 on
+        counted: IntArray = np.bitwise_count(bits)
+        return counted
+    unpacked: IntArray = np.unpackbits(bits.view(np.uint8).reshape(-1, 8), axis=1)
+    return np.asarray(unpacked.sum(1))
