@@ -117,7 +117,7 @@ def generated(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], spl
 def read(folder: Path, split: str, shape: Shape) -> list[tuple[Query, list[int]]]:
     """Gives the queries of a table in the nameless form, with their answers, in the order of the table."""
     table = load_table(table_path(folder, split, shape.name))
-    return [(nameless(shape, atoms(table, row)), table.answers_of(row).tolist()) for row in range(len(table))]
+    return [(nameless(shape, atoms(table, row)), table.answers[row].tolist()) for row in range(len(table))]
 
 
 def atoms(table: QueryTable, row: int) -> list[tuple[int | None, int, int | None, Pairs]]:

@@ -1,17 +1,14 @@
-from pathlib import Path
-
 import pytest
 
 from starqe.kg import Graph, import_graph
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+from tests.places import DATA
 
 
 def shared_graph(name: str) -> Graph:
     """Reads a graph of the data beside the project, or skips the test."""
-    if not (SHARED / name).exists():
+    if not (DATA / name).exists():
         pytest.skip(f"{name} is not here")
-    return import_graph(SHARED / name)[0]
+    return import_graph(DATA / name)[0]
 
 
 @pytest.fixture(scope="session")

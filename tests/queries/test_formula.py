@@ -58,5 +58,5 @@ def test_a_position_that_is_no_term_is_refused():
 def test_an_empty_formula_is_refused():
     with pytest.raises(QueryError, match="found an empty Or"):
         in_order(And((A, Or(()))))
-    with pytest.raises(QueryError, match="a formula is an Atom, And, Or or Not, found 'a'"):
+    with pytest.raises(QueryError, match="a formula is an Atom, Same, And, Or or Not, found 'a'"):
         in_order(And(("a",)))

@@ -25,7 +25,7 @@ def test_a_query_becomes_a_row_of_the_shape_it_has():
     # Ids by text: a b c d v w are 0 … 5, p q r s are 0 … 3. The shape is A>x x>? B>?.
     assert table.shape == SHAPES["1p-2i"]
     assert row(table) == ([0, 2], [2, 2, 3], [[], [(0, 4), (1, 5)], []])
-    assert table.answers_of(0).tolist() == [1, 3]
+    assert table.answers[0].tolist() == [1, 3]
 
 
 def test_a_row_becomes_a_query_again():

@@ -32,29 +32,6 @@ def test_a_shape_reads_back_from_its_text():
         assert Shape.parse(shape.name, shape.text) == shape
 
 
-@pytest.mark.parametrize(
-    ("edges", "automorphisms"),
-    [
-        ("A>?", ()),
-        ("A>x x>?", ()),
-        ("A>? B>?", ((1, 0),)),
-        ("A>? B>? C>?", ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))),
-        ("A>x B>x x>?", ((1, 0, 2),)),
-        ("A>x x>? B>?", ()),
-        ("A>x x>? B>y y>?", ((2, 3, 0, 1),)),
-        ("A>x x>? y>? A>y", ((3, 2, 1, 0),)),
-        ("A>? A>?", ((1, 0),)),
-        ("x>? x>? A>x", ((1, 0, 2),)),
-        ("?>x ?>y A>?", ((1, 0, 2),)),
-        ("A>? ?>B", ()),
-        # A and B may be one entity: then any of the three edges may be the one from B.
-        ("A>? A>? B>?", ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))),
-    ],
-)
-def test_automorphisms_are_the_orders_of_edges_that_say_the_same(edges, automorphisms):
-    assert Shape.parse("own", edges).automorphisms == automorphisms
-
-
 def test_edges_collapse_where_they_meet_on_one_side_of_the_arrow():
     assert SHAPES["1p-2i"].collapses == ((1, 2),)
     assert SHAPES["2p"].collapses == ()

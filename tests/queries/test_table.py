@@ -6,11 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from starqe.errors import StorageError
+from starqe.kg import Statement, graph_of
+from starqe.queries.query_set import check_tables
 from starqe.queries.shape import SHAPES
-from starqe.queries.table import METADATA, QueryTable, column_names, load_table, ragged_take, save_table
+from starqe.queries.table import METADATA, column_names, load_table, save_table, table_writer
+from tests.columns import query_table
 
 # Three 2p queries. Pairs by (query, edge): (7 70) | – ; – | (8 80)(9 90) ; (6 60) | –
-TABLE = QueryTable(
+TABLE = query_table(
     SHAPES["2p"],
     np.array([[10], [11], [12]], np.int32),
     np.array([[0, 1], [2, 3], [4, 5]], np.int32),
@@ -30,7 +33,7 @@ def content(table):
             table.anchors[row].tolist(),
             table.relations[row].tolist(),
             [table.pairs_of(row, edge) for edge in edges],
-            table.answers_of(row).tolist(),
+            table.answers[row].tolist(),
         )
         for row in range(len(table))
     ]
@@ -52,11 +55,6 @@ def test_take_gives_rows_in_any_order_and_more_than_once():
     assert content(TABLE.take([])) == []
 
 
-def test_ragged_take_lays_the_chosen_cells_end_to_end():
-    offsets, items = ragged_take(np.array([0, 2, 2, 5]), np.array([2, 1, 0]))
-    assert (offsets.tolist(), items.tolist()) == ([0, 3, 3, 5], [2, 3, 4, 0, 1])
-
-
 def test_a_table_comes_back_from_disk_whole_or_in_part(tmp_path):
     path = tmp_path / "2p.parquet"
     save_table(TABLE, path)
@@ -64,7 +62,7 @@ def test_a_table_comes_back_from_disk_whole_or_in_part(tmp_path):
         back = load_table(path, limit)
         assert content(back) == rows
         assert (back.shape, back.header) == (TABLE.shape, {"split": "test"})
-        assert [getattr(back, name).dtype for name in ("anchors", "relations", "answers")] == [np.int32] * 3
+        assert {column.dtype for column in (back.anchors, back.relations, back.answers.items)} == {np.dtype(np.int32)}
     assert [file.name for file in tmp_path.iterdir()] == ["2p.parquet"]
 
 
@@ -94,3 +92,50 @@ def test_what_is_no_query_table_is_refused(tmp_path):
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({METADATA: header}), path)
     with pytest.raises(StorageError, match="newer starqe"):
         load_table(path)
+
+
+def test_a_table_with_a_missing_column_or_another_type_is_refused(tmp_path):
+    path = tmp_path / "2p.parquet"
+    save_table(TABLE, path)
+    arrow = pq.read_table(path)
+    pq.write_table(arrow.drop_columns(["relation_1"]), path)
+    with pytest.raises(StorageError, match=rf"^{path}: damaged \(it has a column 'relation_1' of int32, found none\)\. Delete it"):
+        load_table(path)
+    at = arrow.column_names.index("relation_1")
+    pq.write_table(arrow.set_column(at, "relation_1", arrow["relation_1"].cast(pa.string())), path)
+    with pytest.raises(StorageError, match="a column 'relation_1' of int32, found a column of string"):
+        load_table(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("relation_0", pa.array([0, -2, 4], pa.int32()), "ids begin at 0, found a negative one"),
+        ("relation_0", pa.array([0, None, 4], pa.int32()), "a value of 'relation_0' is missing"),
+        ("qualifier_values_0", pa.array([[1, 2], [], [3]], pa.list_(pa.int32())), "edge 0 has qualifier relations without values"),
+    ],
+)
+def test_a_table_of_an_earlier_version_with_impossible_values_is_refused(tmp_path, column, values, message):
+    path = tmp_path / "2p.parquet"
+    save_table(TABLE, path)
+    arrow = pq.read_table(path)
+    metadata = {METADATA: arrow.schema.metadata[METADATA]}
+    changed = arrow.set_column(arrow.column_names.index(column), column, values).replace_schema_metadata(metadata)
+    pq.write_table(changed, path)
+    with pytest.raises(StorageError, match=f"damaged \\({message}"):
+        load_table(path)
+
+
+def test_ids_that_the_graph_does_not_have_are_refused(tmp_path):
+    graph = graph_of([Statement("a", "r", "b")])
+    with pytest.raises(StorageError, match=r"the 2p queries: damaged \(ids are from 0 to 1, found 10 to 12\)"):
+        check_tables(graph, [TABLE])
+
+
+def test_two_commands_may_write_into_one_folder_at_once(tmp_path):
+    path = tmp_path / "2p.parquet"
+    with table_writer(path, TABLE.shape, {}) as write:
+        save_table(TABLE, path)
+        assert content(load_table(path)) == ROWS
+        write(pq.read_table(path).slice(0, 1))
+    assert content(load_table(path)) == ROWS[:1]

@@ -3,6 +3,7 @@ import pytest
 from starqe.errors import UnsupportedError
 from starqe.queries.formula import And, Atom, Not, Or, Variable
 from starqe.queries.query import Query
+from starqe.queries.text import hypergraph, reified
 
 CITY, STATE, X = Variable("city"), Variable("state"), Variable("x")
 BIRTH = Atom("Einstein", "bornIn", CITY)
@@ -71,3 +72,35 @@ def test_a_picture_draws_what_hangs_on_a_qualifier_as_a_tree_of_its_own():
 def test_a_picture_of_a_negation_is_refused():
     with pytest.raises(UnsupportedError, match="a picture shows conjunctive queries only"):
         Query(And((BIRTH, Not(CAPITAL))), (CITY,)).picture()
+
+
+def test_a_hyperedge_groups_all_terms_of_an_atom_without_their_roles():
+    assert hypergraph(QUERY).splitlines() == [
+        "memberOf {Bern, ?state}",
+        "bornIn {Einstein, ?city}",
+        "capitalOf|rank|since {1848, first, ?city, ?state}",
+    ]
+    turned = Query.conjunction([Atom(CITY, "bornIn", "Einstein"), CAPITAL, MEMBER], "city")
+    assert hypergraph(turned) == hypergraph(QUERY)
+
+
+def test_an_inverse_relation_is_written_as_the_statement_it_stands_for():
+    query = Query.conjunction([Atom(CITY, "bornIn", "Einstein", inverted=True)], "city")
+    assert hypergraph(query) == "bornIn {Einstein, ?city}"
+    assert reified(query).splitlines() == ["_:0 rdf:subject Einstein", "_:0 rdf:predicate bornIn", "_:0 rdf:object ?city"]
+
+
+def test_a_reified_query_has_three_triples_and_one_for_each_pair():
+    assert reified(QUERY, str.upper).splitlines()[6:] == [
+        "_:2 rdf:subject ?city",
+        "_:2 rdf:predicate CAPITALOF",
+        "_:2 rdf:object ?state",
+        "_:2 RANK FIRST",
+        "_:2 SINCE 1848",
+    ]
+
+
+@pytest.mark.parametrize("write", [hypergraph, reified])
+def test_only_conjunctions_are_written_as_graphs(write):
+    with pytest.raises(UnsupportedError):
+        write(Query(Or((BIRTH, Atom("b", "r", CITY))), (CITY,)))

@@ -7,11 +7,12 @@ from starqe.errors import InputError, UnsupportedError
 from starqe.queries.shape import SHAPES, Shape
 from starqe.queries.table import QueryTable, load_table, save_table
 from starqe.queries.variants import Reified, reify, triple_only, unreify
+from tests.columns import columns_of, query_table
 
 ENTITIES, RELATIONS = 100, 10
 
 # 2p: (entity 7) -3{5: 50}-> x -4-> ?, answers 1 and 2; and (entity 8) -3-> x -4{6: 60, 7: 70}-> ?, answer 9.
-TABLE = QueryTable(
+TABLE = query_table(
     SHAPES["2p"],
     np.array([[7], [8]], np.int32),
     np.array([[3, 4], [3, 4]], np.int32),
@@ -23,15 +24,12 @@ TABLE = QueryTable(
     {"split": "train"},
 )
 
-COLUMNS = ("anchors", "relations", "pair_offsets", "pair_relation", "pair_value", "answer_offsets", "answers")
-
 
 def assert_equal(one: QueryTable, other: QueryTable) -> None:
     assert one.shape == other.shape
     assert one.header == other.header
-    for name in COLUMNS:
-        assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
-        assert getattr(one, name).dtype == getattr(other, name).dtype, name
+    assert columns_of(one) == columns_of(other)
+    assert one.pairs.items.dtype == other.pairs.items.dtype == one.answers.items.dtype == np.int32
 
 
 def test_triple_only_takes_the_pairs_and_nothing_else():
@@ -39,7 +37,7 @@ def test_triple_only_takes_the_pairs_and_nothing_else():
     assert [plain.pairs_of(row, edge) for row in range(2) for edge in range(2)] == [[], [], [], []]
     assert plain.anchors.tolist() == [[7], [8]]
     assert plain.relations.tolist() == [[3, 4], [3, 4]]
-    assert plain.answers_of(0).tolist() == [1, 2]
+    assert plain.answers[0].tolist() == [1, 2]
     assert plain.header == {"split": "train", "variant": "triple only"}
 
 
@@ -50,7 +48,7 @@ def test_reification_is_three_triples_an_edge_and_one_a_pair():
     assert first.table.shape.anchors == ("A", "P0", "V0x0", "P1")
     assert first.table.anchors.tolist() == [[7, 103, 50, 104]]
     assert first.table.relations.tolist() == [[10, 11, 12, 5, 10, 11, 12]]
-    assert first.table.answers_of(0).tolist() == [1, 2]
+    assert first.table.answers[0].tolist() == [1, 2]
     assert second.rows.tolist() == [1]
     assert second.table.shape.text == "_0>A _0>P0 _0>x _1>x _1>P1 _1>? _1>V1x0 _1>V1x1"
     assert second.table.relations.tolist() == [[10, 11, 12, 10, 11, 12, 6, 7]]
@@ -65,7 +63,7 @@ def test_a_reified_shape_has_its_own_diameter():
 
 def test_new_nodes_never_take_the_name_of_an_old_one():
     shape = Shape.parse("mine", "P0>x V0x0>x x>?")
-    table = QueryTable(shape, np.array([[1, 2]], np.int32), np.array([[0, 1, 2]], np.int32), np.array([0, 1, 1, 1]), *TABLE_ENDS)
+    table = query_table(shape, np.array([[1, 2]], np.int32), np.array([[0, 1, 2]], np.int32), np.array([0, 1, 1, 1]), *TABLE_ENDS)
     (part,) = reify(table, ENTITIES, RELATIONS)
     assert part.table.shape.text == "_0>P0 _0>PP0 _0>x _0>VV0x0 _1>V0x0 _1>PP1 _1>x _2>x _2>PP2 _2>?"
     assert_equal(unreify([part]), table)
@@ -108,7 +106,7 @@ def tables(draw: st.DrawFn) -> QueryTable:
 
     pairs, answers = offsets(n * edges), offsets(n)
     columns = numbers(n * anchors).reshape(n, anchors), numbers(n * edges).reshape(n, edges)
-    return QueryTable(shape, *columns, pairs, numbers(pairs[-1]), numbers(pairs[-1]), answers, numbers(answers[-1]), {"split": "valid"})
+    return query_table(shape, *columns, pairs, numbers(pairs[-1]), numbers(pairs[-1]), answers, numbers(answers[-1]), {"split": "valid"})
 
 
 @given(tables())
@@ -117,5 +115,5 @@ def test_reification_and_back_is_the_identity(table):
     assert sorted(row for part in parts for row in part.rows.tolist()) == list(range(len(table)))
     for part in parts:
         for i, row in enumerate(part.rows):
-            assert part.table.answers_of(i).tolist() == table.answers_of(row).tolist()
+            assert part.table.answers[i].tolist() == table.answers[row].tolist()
     assert_equal(unreify(parts), table)

@@ -1,4 +1,4 @@
-"""Formulas: And, Or and Not over atoms whose every position is a constant or a variable.
+"""Formulas: And, Or and Not over statements and equations, whose every position is a constant or a variable.
 
 A constant is an identifier, so a formula belongs to no particular graph.
 """
@@ -6,7 +6,7 @@ A constant is an identifier, so a formula belongs to no particular graph.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from starqe.errors import QueryError
 from starqe.kg.statement import identifier_problem
@@ -92,27 +92,52 @@ class Atom:
 
 
 @dataclass(frozen=True)
-class And:
+class Same:
+    """Holds where two entities are the same: ``left = right``.
+
+    Raises:
+        QueryError: A side is neither an identifier nor a variable.
+    """
+
+    left: Term
+    right: Term
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            if not isinstance(term, str | Variable):
+                raise QueryError(f"a side of an equation is an identifier or a variable, found {term!r}")
+
+    @property
+    def terms(self) -> tuple[Term, Term]:
+        """Both sides."""
+        return self.left, self.right
+
+
+Leaf = TypeVar("Leaf")
+
+
+@dataclass(frozen=True)
+class And(Generic[Leaf]):
     """Holds where all of its parts hold."""
 
-    parts: tuple["Formula", ...]
+    parts: tuple["Leaf | And[Leaf] | Or[Leaf] | Not[Leaf]", ...]
 
 
 @dataclass(frozen=True)
-class Or:
+class Or(Generic[Leaf]):
     """Holds where one of its parts holds, or several."""
 
-    parts: tuple["Formula", ...]
+    parts: tuple["Leaf | And[Leaf] | Or[Leaf] | Not[Leaf]", ...]
 
 
 @dataclass(frozen=True)
-class Not:
-    """Holds where its part does not."""
+class Not(Generic[Leaf]):
+    """Holds where its part does not. A variable that occurs in no other part is bound inside: there is no value for it."""
 
-    part: "Formula"
+    part: "Leaf | And[Leaf] | Or[Leaf] | Not[Leaf]"
 
 
-Formula: TypeAlias = Atom | And | Or | Not
+Formula: TypeAlias = "Atom | Same | And[Atom | Same] | Or[Atom | Same] | Not[Atom | Same]"
 
 Key: TypeAlias = tuple[object, ...]
 """What formulas are sorted by; keys compare with each other."""
@@ -128,10 +153,12 @@ def formula_key(formula: Formula) -> Key:
     match formula:
         case Atom():
             return (0, tuple(term_key(term) for term in formula.terms), formula.inverted)
+        case Same():
+            return (1, tuple(term_key(term) for term in formula.terms))
         case Not():
-            return (1, formula_key(formula.part))
+            return (2, formula_key(formula.part))
         case And() | Or():
-            return (2 if isinstance(formula, And) else 3, tuple(formula_key(part) for part in formula.parts))
+            return (3 if isinstance(formula, And) else 4, tuple(formula_key(part) for part in formula.parts))
 
 
 def in_order(formula: Formula) -> Formula:
@@ -143,6 +170,9 @@ def in_order(formula: Formula) -> Formula:
     match formula:
         case Atom():
             return formula
+        case Same():
+            left, right = sorted(formula.terms, key=term_key)
+            return Same(left, right)
         case Not():
             part = in_order(formula.part)
             return part.part if isinstance(part, Not) else Not(part)
@@ -155,7 +185,7 @@ def in_order(formula: Formula) -> Formula:
                 raise QueryError(f"a query asks for at least one statement, found an empty {kind.__name__}")
             ordered = tuple(sorted(parts, key=formula_key))
             return ordered[0] if len(ordered) == 1 else kind(ordered)
-    raise QueryError(f"a formula is an Atom, And, Or or Not, found {formula!r}")
+    raise QueryError(f"a formula is an Atom, Same, And, Or or Not, found {formula!r}")
 
 
 def atoms_of(formula: Formula) -> Iterator[Atom]:
@@ -163,6 +193,8 @@ def atoms_of(formula: Formula) -> Iterator[Atom]:
     match formula:
         case Atom():
             yield formula
+        case Same():
+            return
         case Not():
             yield from atoms_of(formula.part)
         case And() | Or():
@@ -170,10 +202,21 @@ def atoms_of(formula: Formula) -> Iterator[Atom]:
                 yield from atoms_of(part)
 
 
+def variables_of(formula: Formula) -> set[Variable]:
+    """Returns every variable, wherever it occurs."""
+    match formula:
+        case Atom() | Same():
+            return {term for term in formula.terms if isinstance(term, Variable)}
+        case Not():
+            return variables_of(formula.part)
+        case And() | Or():
+            return set().union(*map(variables_of, formula.parts))
+
+
 def free_variables(formula: Formula) -> set[Variable]:
     """Gives the variables that occur outside of every negation; one that occurs inside only is bound there."""
     match formula:
-        case Atom():
+        case Atom() | Same():
             return {term for term in formula.terms if isinstance(term, Variable)}
         case Not():
             return set()
@@ -187,6 +230,8 @@ def substitute(formula: Formula, change: Callable[[Term], Term]) -> Formula:
         case Atom():
             pairs = tuple((change(relation), change(value)) for relation, value in formula.qualifiers)
             return Atom(change(formula.head), change(formula.relation), change(formula.tail), pairs, formula.inverted)
+        case Same():
+            return Same(change(formula.left), change(formula.right))
         case Not():
             return Not(substitute(formula.part, change))
         case And() | Or():

@@ -11,6 +11,7 @@ from starqe.kg.graph import Graph
 from starqe.queries.formula import Atom, Term, Variable
 from starqe.queries.shape import TARGET, Shape, distances, node_kind
 from starqe.queries.table import QueryTable
+from starqe.ragged import IntArray, Ragged
 
 TARGET_NAME = "target"
 """The name of the target of a query that comes from a table."""
@@ -31,7 +32,7 @@ def lay_out(atoms: Sequence[Atom], target: Variable, shapes: Mapping[str, Shape]
     """Finds the shape of atoms: one of those given, up to renaming, or else a shape named "query".
 
     Raises:
-        UnsupportedError: There is no such shape: an edge goes from a node to itself, or no head or tail is given.
+        UnsupportedError: No shape fits: an edge goes from a node to itself, or no head or tail is given.
     """
     for atom in atoms:
         if atom.head == atom.tail:
@@ -56,7 +57,7 @@ def diameter(atoms: Sequence[Atom]) -> int:
 
 
 def _named(atoms: Sequence[Atom], target: Variable | None) -> tuple[Edges, dict[str, str]]:
-    """Names the nodes as a shape does; also gives the constant of each anchor.
+    """Names the nodes as a shape does; also returns the constant of each anchor.
 
     Every occurrence of a constant is an anchor of its own, as in the tables of generated queries, where two anchors may
     be the same entity. Only where that would cut the query into parts, one constant is one anchor.
@@ -107,7 +108,7 @@ def _match(edges: Edges, shape: Shape) -> list[int] | None:
 
 
 def atoms_of_row(table: QueryTable, row: int, graph: Graph) -> list[Atom]:
-    """Gives the atoms of one query of a table, with the target named `TARGET_NAME`.
+    """Returns the atoms of one query of a table, with the target named `TARGET_NAME`.
 
     Raises:
         UnsupportedError: The table is reified.
@@ -130,21 +131,17 @@ def atoms_of_row(table: QueryTable, row: int, graph: Graph) -> list[Atom]:
     ]
 
 
-def table_of(plan: Layout, graph: Graph, answers: np.ndarray) -> QueryTable:
-    """Gives a table of one row.
+def table_of(plan: Layout, graph: Graph, answers: IntArray) -> QueryTable:
+    """Returns a table of one row.
 
     Raises:
         InputError: An identifier does not occur in the graph.
     """
     pairs = [sorted((graph.relations.id(str(r)), graph.entities.id(str(v))) for r, v in atom.qualifiers) for atom in plan.atoms]
-    flat = np.array([pair for of_edge in pairs for pair in of_edge], np.int32).reshape(-1, 2)
     return QueryTable(
         plan.shape,
         graph.entities.ids(plan.anchors)[None],  # (1, A)
         graph.relations.ids(str(atom.relation) for atom in plan.atoms)[None],  # (1, E)
-        np.concatenate([[0], np.cumsum([len(of_edge) for of_edge in pairs])]).astype(np.int64),
-        flat[:, 0],
-        flat[:, 1],
-        np.array([0, len(answers)], np.int64),
-        answers.astype(np.int32),
+        Ragged.of_lists(pairs, 2),
+        Ragged.of_counts([len(answers)], answers.astype(np.int32)),
     )

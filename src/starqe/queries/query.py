@@ -11,10 +11,11 @@ import numpy as np
 
 from starqe.errors import QueryError, UnsupportedError
 from starqe.kg.graph import Graph
-from starqe.kg.names import DEFAULT_NAMES, Names
-from starqe.queries import layout, query_json, sparql_text, text
-from starqe.queries.formula import And, Atom, Formula, Not, Term, Variable, atoms_of, formula_key, in_order, substitute
+from starqe.kg.iris import DEFAULT_NAMES, Names
+from starqe.queries import layout, query_json, text
+from starqe.queries.formula import And, Atom, Formula, Not, Same, Term, Variable, atoms_of, formula_key, in_order, substitute, variables_of
 from starqe.queries.shape import SHAPES, Shape
+from starqe.queries.sparql import write
 from starqe.queries.strict import strict_atoms, strictness_problem
 from starqe.queries.table import QueryTable
 
@@ -69,7 +70,7 @@ class Query:
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
         """Every variable: the answers first, then the others by name."""
-        found = {term for atom in self.all_atoms for term in atom.terms if isinstance(term, Variable)}
+        found = variables_of(self.formula)
         return (*(variable for variable in self.answers if variable in found), *sorted(found - set(self.answers)))
 
     @property
@@ -164,6 +165,8 @@ class Query:
             match formula:
                 case Atom():
                     return formula.plain
+                case Same():
+                    return formula
                 case Not():
                     return Not(plain(formula.part))
                 case _:
@@ -277,7 +280,7 @@ class Query:
         Raises:
             UnsupportedError: A relation or a qualifier relation is a variable, or an entity is a blank node.
         """
-        return sparql_text.sparql(self, names, form)
+        return write.sparql(self, names, form)
 
     def to_json(self) -> str:
         """Writes the query as JSON that `from_json` reads back to an equal query."""

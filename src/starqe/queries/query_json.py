@@ -5,7 +5,8 @@
                           "qualifiers": [["degree", "BSc"]]}]}}
 
 A formula is an atom (``head``, ``relation``, ``tail``, and maybe ``qualifiers`` and ``inverted``), ``{"and": […]}``,
-``{"or": […]}`` or ``{"not": …}``. A constant is its identifier, a variable ``{"variable": name}``.
+``{"or": […]}``, ``{"not": …}``, or ``{"same": [one, other]}``, which holds where two entities are the same. A
+constant is its identifier, a variable ``{"variable": name}``.
 """
 
 import json
@@ -13,13 +14,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from starqe.errors import QueryError
-from starqe.queries.formula import And, Atom, Formula, Not, Or, Term, Variable
+from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
 
 if TYPE_CHECKING:
     from starqe.queries.query import Query
 
 FORMAT, VERSION = "starqe query", 1
-_COMPOSED: dict[str, type[And] | type[Or]] = {"and": And, "or": Or}
+_COMPOSED: dict[str, type[And[Any]] | type[Or[Any]]] = {"and": And, "or": Or}
 _DEPTH = 100
 
 
@@ -35,6 +36,8 @@ def _plain(formula: Formula) -> dict[str, Any]:
             return {"not": _plain(formula.part)}
         case And() | Or():
             return {"and" if isinstance(formula, And) else "or": [_plain(part) for part in formula.parts]}
+        case Same():
+            return {"same": [_plain_term(term) for term in formula.terms]}
     values: dict[str, Any] = {
         "head": _plain_term(formula.head),
         "relation": _plain_term(formula.relation),
@@ -86,6 +89,12 @@ def _formula(values: Any, depth: int) -> Formula:
     if "not" in values:
         _only(values, {"not"})
         return Not(_formula(values["not"], depth + 1))
+    if "same" in values:
+        _only(values, {"same"})
+        if not isinstance(values["same"], list) or len(values["same"]) != 2:
+            raise QueryError(f'"same" has a list of two terms, found {_short(values["same"])}')
+        left, right = map(_term, values["same"])
+        return Same(left, right)
     _only(values, {"head", "relation", "tail", "qualifiers", "inverted"}, needed={"head", "relation", "tail"})
     pairs, inverted = values.get("qualifiers", []), values.get("inverted", False)
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):

@@ -8,22 +8,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from starqe.errors import InputError, MismatchError, StorageError
-from starqe.folders import new_file, read_header, write_header
+from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
+from starqe.folders import is_unused, new_file, read_header, write_header
 from starqe.kg import SPLITS, Graph
-from starqe.queries.settings import QuerySettings
+from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.shape import SHAPES, Shape
-from starqe.queries.table import QueryTable, load_table, read_metadata
+from starqe.queries.table import RENEW, QueryTable, load_table, table_about
+from starqe.queries.variants import unreified
 
 FORMAT, VERSION = "starqe query set", 1
 HEADER = "queries.json"
 
 
 def table_path(folder: Path, split: str, shape: str) -> Path:
-    """Says where the table of a split and a shape stands."""
+    """Returns the path of the table of a split and a shape."""
     return folder / split / f"{shape}.parquet"
 
 
@@ -31,7 +29,7 @@ def read_query_set(folder: Path) -> dict[str, Any]:
     """Reads the header of a query set: the fingerprint of its graph, and its settings.
 
     Raises:
-        StorageError: The folder is no query set, or one of a newer version.
+        StorageError: The folder is not a query set, or one of a newer version.
     """
     header = read_header(folder / HEADER, FORMAT, VERSION)
     if not isinstance(header.get("settings"), dict) or not isinstance(header.get("fingerprint"), str):
@@ -40,11 +38,11 @@ def read_query_set(folder: Path) -> dict[str, Any]:
 
 
 def check_graph(folder: Path, graph: Graph) -> dict[str, Any]:
-    """Checks that a query set is of this graph, and gives its header.
+    """Checks that a query set is of this graph, and returns its header.
 
     Raises:
         MismatchError: It is of another graph.
-        StorageError: The folder is no query set, or one of a newer version.
+        StorageError: The folder is not a query set, or one of a newer version.
     """
     header = read_query_set(folder)
     if header["fingerprint"] != graph.fingerprint:
@@ -56,16 +54,14 @@ def check_graph(folder: Path, graph: Graph) -> dict[str, Any]:
 
 
 def claim(folder: Path, graph: Graph, settings: QuerySettings) -> None:
-    """Writes the header of a new query set, or checks that the one there is of the same graph and settings.
+    """Writes the header of a new query set, or checks that an existing one has the same graph and settings.
 
     Raises:
         MismatchError: The folder holds queries of another graph.
-        StorageError: The folder holds something else or queries made with other settings, or the disk refuses.
+        StorageError: The folder holds something else or queries made with other settings, or cannot be written.
     """
-    wanted = settings.model_dump(mode="json")
-    if not (folder.is_dir() and any(folder.iterdir())):
-        if folder.exists() and not folder.is_dir():
-            raise StorageError(f"queries are written into a folder, and {folder} is a file. Choose another place")
+    wanted = settings.stored()
+    if is_unused(folder):
         with new_file(folder / HEADER, overwrite=False) as beside:
             write_header(beside, FORMAT, VERSION, {"fingerprint": graph.fingerprint, "settings": wanted})
     found = check_graph(folder, graph)
@@ -75,24 +71,24 @@ def claim(folder: Path, graph: Graph, settings: QuerySettings) -> None:
 
 
 def finished(path: Path, shape: Shape, header: Mapping[str, Any]) -> int | None:
-    """Gives the number of queries of a table that is there, or None if there is none.
+    """Returns the number of queries of an existing table, or None if there is none.
 
     Raises:
-        StorageError: What is there is another table, or damaged.
+        StorageError: The file is another table, or damaged.
     """
     if not path.exists():
         return None
-    found, count = _open(path)
+    found, count, _ = table_about(path)
     if found != {"shape": shape.name, "edges": shape.text, **header}:
-        raise StorageError(f"{path} is another table than the one wanted (a shape of the same name?). Choose another folder")
+        raise StorageError(f"{path} is not the expected table (another shape of the same name?). Choose another folder")
     return count
 
 
 def tables_of(folder: Path) -> dict[str, dict[str, int]]:
-    """Says which tables a query set has: split -> shape -> number of queries; the shapes of the paper come first.
+    """Lists the tables of a query set: split -> shape -> number of queries; the shapes of the paper come first.
 
     Raises:
-        StorageError: The folder is no query set, or a table is damaged.
+        StorageError: The folder is not a query set, or a table is damaged.
     """
     read_query_set(folder)
     found: dict[str, dict[str, int]] = {}
@@ -100,51 +96,68 @@ def tables_of(folder: Path) -> dict[str, dict[str, int]]:
         shapes = {path.stem: path for path in sorted((folder / split).glob("[!.]*.parquet"))}
         if shapes:
             order = [*(name for name in SHAPES if name in shapes), *(name for name in shapes if name not in SHAPES)]
-            found[split] = {name: _open(shapes[name])[1] for name in order}
+            found[split] = {name: table_about(shapes[name])[1] for name in order}
     return found
 
 
 def check_tables(graph: Graph, tables: Iterable[QueryTable]) -> None:
-    """Makes sure that tables are of this graph; a table that does not say where it comes from is taken at its word.
+    """Checks that tables are of this graph; a table that does not state its origin is accepted.
 
     Raises:
         MismatchError: A table is of another graph.
+        StorageError: A table has ids that its graph does not have.
     """
     for table in tables:
         if (found := table.header.get("fingerprint", graph.fingerprint)) != graph.fingerprint:
             raise MismatchError(
-                f"the queries are of another graph (fingerprint {found[:12]}, this graph {graph.fingerprint[:12]}). Generate them anew"
+                f"the queries are of another graph (fingerprint {found[:12]}, this graph {graph.fingerprint[:12]}). Generate them again"
             )
+        _check_ids(graph, table, f"the {table.shape.name} queries")
 
 
 def load_queries(
-    folder: Path, split: str, shapes: Iterable[str] | None = None, limit: int | None = None, graph: Graph | None = None
+    folder: Path,
+    split: str,
+    shapes: Iterable[str] | None = None,
+    limit: int | None = None,
+    graph: Graph | None = None,
+    reified: bool = False,
 ) -> dict[str, QueryTable]:
-    """Reads the tables of one split: of all shapes there are or of the named ones, whole or their first rows.
+    """Reads the tables of one split: all shapes or the named ones, complete or only their first rows.
 
     Raises:
-        InputError: The set has no such split, or no table of a shape.
+        InputError: The set does not have the split, or a table of a shape.
         MismatchError: A graph is given, and the queries are of another.
-        StorageError: The folder is no query set, or a table is damaged.
+        StorageError: The folder is not a query set, or a table is damaged.
+        UnsupportedError: The set is reified, and ``reified`` does not allow it: its tables have nodes that are not entities.
     """
     if graph is not None:
         check_graph(folder, graph)
-    there = tables_of(folder)
-    if split not in there:
-        raise InputError(f"{folder} has queries for {_listed(there)}, and not for '{split}'")
-    wanted = list(there[split] if shapes is None else shapes)
-    if lacking := [shape for shape in wanted if shape not in there[split]]:
-        raise InputError(f"{folder} has {split} queries of the shapes {_listed(there[split])}, and not of {_listed(lacking)}")
-    return {shape: load_table(table_path(folder, split, shape), limit) for shape in wanted}
+    if not reified and read_query_set(folder)["settings"].get("variant") == "reified":
+        raise UnsupportedError(
+            f"{folder} holds reified queries, which are made for other tools. Models reify queries themselves (train.variant): give the "
+            "folder of the qualified queries"
+        )
+    available = tables_of(folder)
+    if split not in available:
+        raise InputError(f"{folder} has queries for {_listed(available)}, and not for '{split}'")
+    wanted = list(available[split] if shapes is None else shapes)
+    if lacking := [shape for shape in wanted if shape not in available[split]]:
+        raise InputError(f"{folder} has {split} queries of the shapes {_listed(available[split])}, and not of {_listed(lacking)}")
+    tables = {shape: load_table(table_path(folder, split, shape), limit) for shape in wanted}
+    if graph is not None:
+        for shape, table in tables.items():
+            _check_ids(graph, unreified(table) if "reified" in table.header else table, str(table_path(folder, split, shape)))
+    return tables
 
 
-def _open(path: Path) -> tuple[dict[str, Any], int]:
-    """Gives the header and the number of rows of a table."""
-    try:
-        with pq.ParquetFile(path) as file:
-            return read_metadata(path, file.schema_arrow.metadata), int(file.metadata.num_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: cannot read the query table ({error}). Delete it and generate again") from None
+def _check_ids(graph: Graph, table: QueryTable, name: str) -> None:
+    """Checks that the ids of a table are ids of a graph."""
+    entities, relations = len(graph.entities), len(graph.relations)
+    columns = ((table.anchors, entities), (table.relations, relations), (table.pair_relation, relations))
+    for ids, most in (*columns, (table.pair_value, entities), (table.answers.items, entities)):
+        if ids.size and not 0 <= ids.min() <= ids.max() < most:
+            raise StorageError(f"{name}: damaged (ids are from 0 to {most - 1:,}, found {ids.min():,} to {ids.max():,}). {RENEW}")
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -8,14 +8,14 @@ points from the head of a statement to its tail.
 import re
 import tomllib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, permutations, product
 from pathlib import Path
 from typing import Literal
 
 from starqe.errors import QueryError
+from starqe.kg.known import Side
 
 TARGET = "?"
 NodeKind = Literal["anchor", "variable", "target", "blank"]
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
 def node_kind(node: str) -> NodeKind:
-    """Says what a node of a shape is, by the way it is written."""
+    """Returns the kind of a node, from the way it is written."""
     if node == TARGET:
         return "target"
     if node.startswith("_"):
@@ -37,7 +37,7 @@ class Shape:
     """A connected pattern with one target and at least one anchor.
 
     Raises:
-        QueryError: The name or an edge is malformed, the target or the anchor is missing, or it falls into parts.
+        QueryError: The name or an edge is malformed, the target or the anchor is missing, or it is not connected.
     """
 
     name: str
@@ -104,33 +104,6 @@ class Shape:
         numbered = list(enumerate(self.edges))
         return tuple((i, j) for i, one in numbered for j, two in numbered if i < j and (one[1] == two[1] or one[0] == two[0]))
 
-    @cached_property
-    def automorphisms(self) -> tuple[tuple[int, ...], ...]:
-        """Every way but the identity to map the edges onto themselves that keeps what they say: ``edge i -> edge p[i]``.
-
-        Ends that meet in a variable or the target go to ends that meet; an anchored end goes to any anchored end, since
-        two anchors may be the same entity. So where edges share an anchor, an image may ask for two entities at once.
-        """
-        ends = [tuple("" if node_kind(node) == "anchor" else node for node in edge) for edge in self.edges]
-        alike: dict[tuple[str, ...], list[int]] = {}
-        for index, edge in enumerate(ends):
-            alike.setdefault(edge, []).append(index)
-        found = set()
-        for rename in self._renamings():
-            images = [alike.get(tuple(rename[node] for node in edge), []) for edge in alike]
-            if [len(image) for image in images] != [len(own) for own in alike.values()]:
-                continue
-            for choice in product(*(permutations(image) for image in images)):
-                mapped = dict(zip(chain(*alike.values()), chain(*choice), strict=True))
-                found.add(tuple(mapped[edge] for edge in range(len(self.edges))))
-        found.discard(tuple(range(len(self.edges))))
-        return tuple(sorted(found))
-
-    def _renamings(self) -> Iterator[dict[str, str]]:
-        kinds = [self.of_kind(kind) for kind in ("variable", "blank")]
-        for images in product(*(permutations(nodes) for nodes in kinds)):
-            yield {"": "", TARGET: TARGET, **dict(zip(chain(*kinds), chain(*images), strict=True))}
-
     def distances(self, start: str) -> dict[str, int]:
         """The number of edges, walked in either direction, from one node to each that can be reached."""
         return distances(self.edges, start)
@@ -173,13 +146,15 @@ SHAPES: Mapping[str, Shape] = {
 
 INVERSE = Shape.parse("1p-inverse", "?>A")
 """The inverse one-hop query: which heads have this tail?"""
+ONE_HOP: Mapping[Side, Shape] = {"head": SHAPES["1p"], "tail": INVERSE}
+"""The one-hop shapes by the side that is given."""
 
 
 def read_shapes(path: Path) -> dict[str, Shape]:
     """Reads a user's shapes from the table ``[shapes]`` of a TOML file: ``"4i" = "A>? B>? C>? D>?"``.
 
     Raises:
-        QueryError: The file is missing, is no TOML, has no such table, or a shape breaks a rule.
+        QueryError: The file is missing, not TOML, has no table [shapes], or a shape breaks a rule.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("shapes")
@@ -188,5 +163,5 @@ def read_shapes(path: Path) -> dict[str, Shape]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise QueryError(f"{path}: not a TOML file: {error}") from None
     if not isinstance(table, dict) or not table or not all(isinstance(text, str) for text in table.values()):
-        raise QueryError(f'{path}: shapes stand in a table [shapes], a line each: "4i" = "A>? B>? C>? D>?"')
+        raise QueryError(f'{path}: shapes are in a table [shapes], one line per shape: "4i" = "A>? B>? C>? D>?"')
     return {name: Shape.parse(name, text) for name, text in table.items()}

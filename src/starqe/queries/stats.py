@@ -1,4 +1,4 @@
-"""How many queries a set has, and how many answers they have."""
+"""Statistics of a query set: numbers of queries and of answers."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import duckdb
 
 from starqe.errors import StorageError
 from starqe.kg import Graph
-from starqe.queries.hubs import THRESHOLD, hub_stats
+from starqe.queries.generate.hubs import THRESHOLD, hub_stats
 from starqe.queries.query_set import check_graph, read_query_set, table_path, tables_of
 
 
@@ -16,7 +16,7 @@ def query_set_stats(folder: Path, graph: Graph | None = None) -> dict[str, Any]:
 
     Args:
         folder: A query set.
-        graph: Its graph; given, the figures on hubs are added.
+        graph: Its graph; if given, the figures on hubs are added.
 
     Returns:
         ``counts`` (split -> shape -> queries), ``answers`` (split -> shape -> min, lower_quartile, median, upper_quartile,
@@ -24,7 +24,7 @@ def query_set_stats(folder: Path, graph: Graph | None = None) -> dict[str, Any]:
 
     Raises:
         MismatchError: The queries are of another graph.
-        StorageError: The folder is no query set, or a table is damaged.
+        StorageError: The folder is not a query set, or a table is damaged.
     """
     header = read_query_set(folder) if graph is None else check_graph(folder, graph)
     counts = tables_of(folder)
@@ -43,7 +43,7 @@ def query_set_stats(folder: Path, graph: Graph | None = None) -> dict[str, Any]:
 
 
 def _answers(database: duckdb.DuckDBPyConnection, path: Path) -> dict[str, float]:
-    """Describes how many answers the queries of a table have; quartiles lie between two values where they must."""
+    """Describes how many answers the queries of a table have; quartiles may lie between two values."""
     try:
         row = database.execute(
             "SELECT min(n), quantile_cont(n, [0.25, 0.5, 0.75]), max(n), avg(n) FROM (SELECT len(answers) AS n FROM read_parquet(?))",

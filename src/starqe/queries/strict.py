@@ -1,6 +1,6 @@
-"""The paper's strict definition of a query, and the way there by inverse relations.
+"""The paper's strict definition of a query, and how inverse relations make a query strict.
 
-Strict is a query whose graph (1) has no directed cycle, (2) has a topological order with all entities before all
+A query is strict if its graph (1) has no directed cycle, (2) has a topological order with all entities before all
 variables, and (3) has its target last in every such order: the target is the only node that no edge leaves.
 """
 
@@ -12,7 +12,7 @@ from starqe.queries.formula import Atom, Term, Variable, term_key
 
 
 def strictness_problem(atoms: Sequence[Atom], target: Variable) -> str | None:
-    """Says which of the three rules a conjunction breaks, as it is written, or None."""
+    """Returns which of the three rules a conjunction breaks as written, or None."""
     order: TopologicalSorter[Term] = TopologicalSorter()
     for atom in atoms:
         order.add(atom.tail, atom.head)
@@ -31,14 +31,14 @@ def strictness_problem(atoms: Sequence[Atom], target: Variable) -> str | None:
 
 
 def strict_atoms(atoms: Sequence[Atom], target: Variable) -> list[Atom]:
-    """Turns atoms around until the query is strict: towards the target, away from the entities.
+    """Inverts atoms until the query is strict: towards the target, away from the entities.
 
     Raises:
         QueryError: No choice of directions makes the query strict.
     """
     for atom in atoms:
         if atom.head == atom.tail:
-            raise QueryError(f"a strict query has no cycle, and no inverse relation takes away the edge from {atom.head} to itself")
+            raise QueryError(f"a strict query has no cycle, and no inverse relation removes the edge from {atom.head} to itself")
     far = _distances([atom for atom in atoms if isinstance(atom.head, Variable) and isinstance(atom.tail, Variable)], target)
     far |= {term: steps for term, steps in _distances(atoms, target).items() if not isinstance(term, Variable)}
     for atom in atoms:

@@ -1,7 +1,9 @@
 """Many queries of one shape, as columns; on disk a Parquet file with the graph's fingerprint."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,91 +12,93 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from starqe.errors import StorageError
-from starqe.queries.shape import Shape
+from starqe.errors import QueryError, StorageError
+from starqe.folders import checksum, new_file
+from starqe.kg.known import Side
+from starqe.kg.parquet import WRITTEN, open_parquet
+from starqe.queries.shape import ONE_HOP, Shape
+from starqe.ragged import IntArray, Ragged
 
 FORMAT, VERSION = "starqe queries", 1
-METADATA = b"starqe"
+METADATA, CHECKSUMS = b"starqe", b"starqe checksums"
+ROW_GROUP = 2**17
+RENEW = "Delete it and make the queries again"
 
 
 @dataclass(frozen=True, eq=False)
 class QueryTable:
     """Queries of one shape with their answers, by ids.
 
-    n queries · A anchors · E edges. Qualifier pairs are ragged over (query, edge), row by row: the pairs of edge e of
-    query i stand at ``pair_offsets[i * E + e]`` up to the next offset.
+    n queries · A anchors · E edges · P qualifier pairs. The pairs of edge e of query i are row ``i * E + e`` of ``pairs``.
     """
 
     shape: Shape
-    anchors: np.ndarray  # (n, A) int32, columns as shape.anchors
-    relations: np.ndarray  # (n, E) int32, columns as shape.edges
-    pair_offsets: np.ndarray  # (n * E + 1,) int64
-    pair_relation: np.ndarray  # (pairs,) int32
-    pair_value: np.ndarray  # (pairs,) int32
-    answer_offsets: np.ndarray  # (n + 1,) int64
-    answers: np.ndarray  # (answers,) int32, ascending within a query
+    anchors: IntArray  # (n, A) int32, columns as shape.anchors
+    relations: IntArray  # (n, E) int32, columns as shape.edges
+    pairs: Ragged  # n * E rows of (relation, value): (P, 2) int32
+    answers: Ragged  # n rows of entities, ascending: (answers,) int32
     header: Mapping[str, Any] = field(default_factory=dict)
-    """Where the table comes from: split, fingerprint of the graph, settings of its generation."""
+    """The origin of the table: split, fingerprint of the graph, settings of its generation."""
 
     def __post_init__(self) -> None:
         n, edges = len(self.anchors), len(self.shape.edges)
         assert self.anchors.shape == (n, len(self.shape.anchors)), self.anchors.shape
         assert self.relations.shape == (n, edges), self.relations.shape
-        assert len(self.pair_offsets) == n * edges + 1, (len(self.pair_offsets), n, edges)
-        assert len(self.answer_offsets) == n + 1, (len(self.answer_offsets), n)
+        assert len(self.pairs) == n * edges, (len(self.pairs), n, edges)
+        assert len(self.answers) == n, (len(self.answers), n)
 
     def __len__(self) -> int:
         return len(self.anchors)
 
-    def take(self, rows: np.ndarray | Sequence[int]) -> "QueryTable":
-        """Gives the table of these rows, in this order."""
+    def take(self, rows: IntArray | Sequence[int]) -> "QueryTable":
+        """Returns the table of these rows, in this order."""
         rows = np.asarray(rows, np.int64)
+        pairs, answers = self.pairs.take(self.cells(rows)), self.answers.take(rows)
+        return QueryTable(self.shape, self.anchors[rows], self.relations[rows], pairs, answers, self.header)
+
+    def cells(self, rows: IntArray) -> IntArray:
+        """Returns the rows of ``pairs`` that belong to these queries, edge by edge: (n * E,)."""
         edges = len(self.shape.edges)
-        cells = (rows[:, None] * edges + np.arange(edges)).ravel()
-        pair_offsets, pairs = ragged_take(self.pair_offsets, cells)
-        answer_offsets, answers = ragged_take(self.answer_offsets, rows)
-        return QueryTable(
-            self.shape,
-            self.anchors[rows],
-            self.relations[rows],
-            pair_offsets,
-            self.pair_relation[pairs],
-            self.pair_value[pairs],
-            answer_offsets,
-            self.answers[answers],
-            self.header,
-        )
+        return (rows[:, None] * edges + np.arange(edges)).ravel()
+
+    @property
+    def pair_relation(self) -> IntArray:
+        """The relation of each pair: (P,)."""
+        return self.pairs.items[:, 0]
+
+    @property
+    def pair_value(self) -> IntArray:
+        """The value of each pair: (P,)."""
+        return self.pairs.items[:, 1]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that its columns take."""
+        return self.anchors.nbytes + self.relations.nbytes + self.pairs.nbytes + self.answers.nbytes
 
     def pairs_of(self, row: int, edge: int) -> list[tuple[int, int]]:
-        """Gives the qualifier pairs of one edge of one query."""
-        cell = row * len(self.shape.edges) + edge
-        span = slice(self.pair_offsets[cell], self.pair_offsets[cell + 1])
-        return list(zip(self.pair_relation[span].tolist(), self.pair_value[span].tolist(), strict=True))
-
-    def answers_of(self, row: int) -> np.ndarray:
-        """Gives the answers of one query, ascending."""
-        return self.answers[self.answer_offsets[row] : self.answer_offsets[row + 1]]
+        """Returns the qualifier pairs of one edge of one query."""
+        return [(relation, value) for relation, value in self.pairs[row * len(self.shape.edges) + edge].tolist()]
 
 
 def stack(tables: Sequence[QueryTable]) -> QueryTable:
-    """Lays tables of one shape end to end."""
-    columns = {
-        name: np.concatenate([getattr(table, name) for table in tables])
-        for name in ("anchors", "relations", "pair_relation", "pair_value", "answers")
-    }
-    offsets = {
-        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(table, name)) for table in tables]))]).astype(np.int64)
-        for name in ("pair_offsets", "answer_offsets")
-    }
-    return QueryTable(tables[0].shape, **columns, **offsets, header=tables[0].header)
+    """Concatenates tables of one shape."""
+    return QueryTable(
+        tables[0].shape,
+        np.concatenate([table.anchors for table in tables]),
+        np.concatenate([table.relations for table in tables]),
+        Ragged.stack([table.pairs for table in tables]),
+        Ragged.stack([table.answers for table in tables]),
+        tables[0].header,
+    )
 
 
-def ragged_take(offsets: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the offsets of the chosen cells laid end to end, and the positions of their items in the old layout."""
-    starts, counts = offsets[cells], offsets[cells + 1] - offsets[cells]
-    new = np.zeros(len(cells) + 1, np.int64)
-    np.cumsum(counts, out=new[1:])
-    return new, np.arange(new[-1]) + np.repeat(starts - new[:-1], counts)
+def one_hop_table(
+    side: Side, given: IntArray, relation: IntArray, pairs: Ragged, answers: Ragged | None = None, header: Mapping[str, Any] | None = None
+) -> QueryTable:
+    """Makes queries of one edge from the entities on one side of it, the relations and the qualifier pairs."""
+    answers = Ragged.empty(len(given)) if answers is None else answers
+    return QueryTable(ONE_HOP[side], given[:, None], relation[:, None], pairs, answers, header or {})
 
 
 def column_names(shape: Shape) -> list[str]:
@@ -106,63 +110,138 @@ def column_names(shape: Shape) -> list[str]:
 
 
 def metadata(shape: Shape, header: Mapping[str, Any]) -> str:
-    """Gives the header of a table on disk, as JSON text."""
+    """Returns the header of a table on disk, as JSON text."""
     return json.dumps({"format": FORMAT, "version": VERSION, "shape": shape.name, "edges": shape.text, **header}, sort_keys=True)
 
 
 def save_table(table: QueryTable, path: Path) -> None:
-    """Writes a table: beside, then renamed."""
+    """Writes a table.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    with table_writer(path, table.shape, table.header) as write:
+        write(to_arrow(table))
+
+
+def to_arrow(table: QueryTable) -> pa.Table:
+    """Returns the rows of a table as they are stored on disk."""
     edges = len(table.shape.edges)
     columns: dict[str, pa.Array] = {name: pa.array(table.anchors[:, i]) for i, name in enumerate(table.shape.anchors)}
     for edge in range(edges):
-        offsets, pairs = ragged_take(table.pair_offsets, np.arange(edge, len(table) * edges, edges))
         columns[f"relation_{edge}"] = pa.array(table.relations[:, edge])
-        columns[f"qualifier_relations_{edge}"] = _lists(offsets, table.pair_relation[pairs])
-        columns[f"qualifier_values_{edge}"] = _lists(offsets, table.pair_value[pairs])
-    columns["answers"] = _lists(table.answer_offsets, table.answers)
-    content = pa.table(columns).replace_schema_metadata({METADATA: metadata(table.shape, table.header)})
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        pq.write_table(content, beside, compression="zstd")
-        beside.replace(path)
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
+        columns |= pair_columns(edge, table.pairs.take(np.arange(edge, len(table) * edges, edges)))
+    columns["answers"] = _lists(table.answers.offsets, table.answers.items)
+    return pa.table(columns)
+
+
+@contextlib.contextmanager
+def table_writer(path: Path, shape: Shape, header: Mapping[str, Any]) -> Iterator[Callable[[pa.Table], None]]:
+    """Opens a table to write it in parts; the file appears, complete and with its checksums, when the block ends without an error.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    about, sums, rows = metadata(shape, header), [], 0
+    schema = table_schema(shape).with_metadata({METADATA: about})
+    with new_file(path, overwrite=True) as beside, pq.ParquetWriter(beside, schema, **WRITTEN) as writer:
+
+        def write(part: pa.Table) -> None:
+            nonlocal rows
+            for start in range(0, len(part), ROW_GROUP):
+                group = part.slice(start, ROW_GROUP).cast(schema)
+                writer.write_table(group, row_group_size=ROW_GROUP)
+                sums.append(_content_checksum(group))
+                rows += len(group)
+
+        yield write
+        writer.add_key_value_metadata({CHECKSUMS: json.dumps({"header": checksum(about.encode()), "rows": rows, "groups": sums})})
+
+
+def table_schema(shape: Shape) -> pa.Schema:
+    """Returns the columns of a table on disk with their types."""
+    many = pa.list_(pa.int32())
+    is_list = {name: name == "answers" or name.startswith("qualifier_") for name in column_names(shape)}
+    return pa.schema([(name, many if is_list[name] else pa.int32()) for name in is_list])
+
+
+def _content_checksum(group: pa.Table) -> str:
+    """Computes the checksum of rows from their values, so that damage anywhere in the file is noticed."""
+    found = 0
+    for name in group.column_names:
+        chunks = group[name].chunks
+        if pa.types.is_list(group.schema.field(name).type):
+            parts = [chunk.value_lengths() for chunk in chunks] + [chunk.flatten() for chunk in chunks]
+        else:
+            parts = chunks
+        for part in parts:
+            found = zlib.crc32(np.ascontiguousarray(part.to_numpy(zero_copy_only=False), "<i4").data, found)
+    return f"{found:08x}"
 
 
 def load_table(path: Path, limit: int | None = None) -> QueryTable:
-    """Reads a table, or its first rows only (which are a uniform sample).
+    """Reads a table, or only its first rows (which are a uniform sample).
 
     Raises:
-        StorageError: The file is missing, damaged, no query table, or of a newer version.
+        StorageError: The file is missing, damaged, not a query table, or of a newer version.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            header = read_metadata(path, file.schema_arrow.metadata)
-            groups: list[int] = []
+    with _reading(path):
+        header, _, sums = table_about(path)
+        shape = Shape.parse(header.pop("shape"), header.pop("edges"))
+        schema = table_schema(shape)
+        with open_parquet(path, path, schema, None, RENEW) as file:
+            groups: list[pa.Table] = []
             rows = 0
             while len(groups) < file.num_row_groups and (limit is None or rows < limit):
-                rows += file.metadata.row_group(len(groups)).num_rows
-                groups.append(len(groups))
-            content = file.read_row_groups(groups).slice(0, limit)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: cannot read the query table ({error})") from None
-    shape = Shape.parse(header.pop("shape"), header.pop("edges"))
-    return _from_arrow(shape, content, header)
+                group = file.read_row_group(len(groups), columns=schema.names).select(schema.names)
+                if sums is not None and sums[len(groups)] != (found := _content_checksum(group)):
+                    raise StorageError(f"{path}: damaged (checksum {found}, recorded {sums[len(groups)]}). {RENEW}")
+                groups.append(group)
+                rows += len(group)
+        content = pa.concat_tables(groups).slice(0, limit) if groups else schema.empty_table()
+        return from_arrow(path, shape, content, header)
+
+
+def table_about(path: Path) -> tuple[dict[str, Any], int, list[str] | None]:
+    """Reads the metadata of a table: its header, the number of its rows, and the checksums of its row groups.
+
+    Raises:
+        StorageError: The file is missing, damaged, not a query table, or of a newer version.
+    """
+    with _reading(path), pq.ParquetFile(path) as file:
+        raw = file.metadata.metadata or {}
+        header, rows = read_metadata(path, raw), int(file.metadata.num_rows)
+        if CHECKSUMS not in raw:
+            return header, rows, None  # written by an earlier version
+        said = json.loads(raw[CHECKSUMS])
+        sums = [str(found) for found in said["groups"]]
+        if (said["header"], said["rows"], len(sums)) != (checksum(raw[METADATA]), rows, file.num_row_groups):
+            raise StorageError(f"{path}: damaged (its header is not what was written). {RENEW}")
+        return header, rows, sums
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns whatever a damaged table raises into one error."""
+    try:
+        yield
+    except (StorageError, MemoryError):
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, QueryError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: cannot read the query table ({error}). {RENEW}") from None
 
 
 def read_metadata(path: Path, raw: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     """Reads and checks the header of a table.
 
     Raises:
-        StorageError: It is no header of a query table, or one of a newer version.
+        StorageError: It is not the header of a query table, or one of a newer version.
     """
     try:
         header = json.loads((raw or {})[METADATA])
         known = header.pop("format") == FORMAT
         version = int(header.pop("version"))
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         known = False
     if not known:
         raise StorageError(f"{path}: not a query table of starqe. Make one with 'starqe queries generate'")
@@ -171,41 +250,54 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes] | None) -> dict[str, An
     return dict(header)
 
 
-def _from_arrow(shape: Shape, content: pa.Table, header: dict[str, Any]) -> QueryTable:
+def from_arrow(path: Path, shape: Shape, content: pa.Table, header: Mapping[str, Any]) -> QueryTable:
+    """Undoes `to_arrow`.
+
+    Raises:
+        StorageError: The rows are damaged; the path says where they come from.
+    """
+    if lacking := [name for name in content.column_names if content[name].null_count]:
+        raise StorageError(f"{path}: damaged (a value of '{lacking[0]}' is missing). {RENEW}")
     n, edges = len(content), len(shape.edges)
     anchors = np.empty((n, len(shape.anchors)), np.int32)
     for i, name in enumerate(shape.anchors):
         anchors[:, i] = content[name].to_numpy()
     relations = np.empty((n, edges), np.int32)
     counts = np.empty((n, edges), np.int64)
-    lists = []
+    of_edge = []
     for edge in range(edges):
         relations[:, edge] = content[f"relation_{edge}"].to_numpy()
-        key_offsets, keys = _ragged(content[f"qualifier_relations_{edge}"])
-        _, values = _ragged(content[f"qualifier_values_{edge}"])
-        counts[:, edge] = np.diff(key_offsets)
-        lists.append((key_offsets, keys, values))
-    pair_offsets = np.zeros(n * edges + 1, np.int64)
-    np.cumsum(counts.ravel(), out=pair_offsets[1:])
-    pair_relation, pair_value = np.empty(pair_offsets[-1], np.int32), np.empty(pair_offsets[-1], np.int32)
-    for edge, (offsets, keys, values) in enumerate(lists):
-        place = np.arange(len(keys)) + np.repeat(pair_offsets[np.arange(edge, n * edges, edges)] - offsets[:-1], counts[:, edge])
-        pair_relation[place], pair_value[place] = keys, values
-    answer_offsets, answers = _ragged(content["answers"])
-    return QueryTable(shape, anchors, relations, pair_offsets, pair_relation, pair_value, answer_offsets, answers, header)
+        keys, values = (_ragged(content[f"qualifier_{name}_{edge}"]) for name in ("relations", "values"))
+        if not np.array_equal(keys.counts, values.counts):
+            raise StorageError(f"{path}: damaged (edge {edge} has qualifier relations without values). {RENEW}")
+        counts[:, edge] = keys.counts
+        of_edge.append((keys, values))
+    pairs = Ragged.of_counts(counts.ravel(), np.empty((counts.sum(), 2), np.int32))
+    for edge, (keys, values) in enumerate(of_edge):
+        place = pairs.places(np.arange(edge, n * edges, edges)).items
+        pairs.items[place, 0], pairs.items[place, 1] = keys.items, values.items
+    answers = _ragged(content["answers"])
+    if any(len(ids) and ids.min() < 0 for ids in (anchors.ravel(), relations.ravel(), pairs.items.ravel(), answers.items)):
+        raise StorageError(f"{path}: damaged (ids begin at 0, found a negative one). {RENEW}")
+    return QueryTable(shape, anchors, relations, pairs, answers, header)
 
 
-def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.ListArray:
+def pair_columns(edge: int, pairs: Ragged) -> dict[str, pa.Array]:
+    """Returns the two columns of the qualifier pairs of an edge, as they are stored on disk."""
+    names = ("relations", "values")
+    return {f"qualifier_{name}_{edge}": _lists(pairs.offsets, pairs.items[:, place]) for place, name in enumerate(names)}
+
+
+def _lists(offsets: IntArray, values: IntArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int32()))
 
 
-def _ragged(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the offsets and the flat values of a column of lists."""
+def _ragged(column: pa.ChunkedArray) -> Ragged:
+    """Returns a column of lists of numbers as ragged rows."""
     counts, values = [], []
     for chunk in column.chunks:
         counts.append(chunk.value_lengths().to_numpy(zero_copy_only=False))
         values.append(chunk.flatten().to_numpy(zero_copy_only=False))
-    offsets = np.zeros(len(column) + 1, np.int64)
-    if counts:
-        np.cumsum(np.concatenate(counts), out=offsets[1:])
-    return offsets, (np.concatenate(values) if values else np.empty(0)).astype(np.int32, copy=False)
+    if not counts:
+        return Ragged.empty(0)
+    return Ragged.of_counts(np.concatenate(counts), np.concatenate(values).astype(np.int32, copy=False))

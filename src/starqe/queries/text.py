@@ -1,10 +1,11 @@
-"""A query for people: as a formula of logic, and as a small picture for shells."""
+"""Writes a query for people: as a formula of logic, as a tree for terminals, as hyperedges, and as reified triples."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starqe.errors import UnsupportedError
-from starqe.queries.formula import And, Atom, Formula, Not, Term, Variable, free_variables
+from starqe.queries.formula import And, Atom, Formula, Not, Same, Term, Variable, free_variables
+from starqe.queries.variants import REIFYING
 
 if TYPE_CHECKING:
     from starqe.queries.query import Query
@@ -18,7 +19,7 @@ def term_text(term: Term, label: Label = str) -> str:
 
 
 def relation_text(atom: Atom, label: Label = str) -> str:
-    """Writes what stands between the two ends of an atom: ``educatedAt{degree: BSc}``."""
+    """Writes the relation of an atom with its qualifiers: ``educatedAt{degree: BSc}``."""
     pairs = ", ".join(f"{term_text(relation, label)}: {term_text(value, label)}" for relation, value in atom.qualifiers)
     return term_text(atom.relation, label) + ("⁻¹" if atom.inverted else "") + (f"{{{pairs}}}" if pairs else "")
 
@@ -45,6 +46,8 @@ def _formula_text(formula: Formula, bound: set[Variable], label: Label, inside: 
     match formula:
         case Atom():
             return atom_text(formula, label)
+        case Same():
+            return " = ".join(str(term) if isinstance(term, Variable) else label(term) for term in formula.terms)
         case Not():
             return "¬" + _quantified(formula.part, bound, label, inside=True)
     sign = " ∧ " if isinstance(formula, And) else " ∨ "
@@ -71,11 +74,11 @@ def picture(query: "Query", label: Label = str) -> str:
     lines: list[str] = []
 
     def draw(node: Term, indent: str) -> None:
-        mine = [atom for atom in left if node in (atom.head, atom.tail)]
-        for atom in mine:
+        incident = [atom for atom in left if node in (atom.head, atom.tail)]
+        for atom in incident:
             left.remove(atom)
-        for atom in mine:
-            last = atom is mine[-1]
+        for atom in incident:
+            last = atom is incident[-1]
             away = atom.head == node
             other = atom.tail if away else atom.head
             corner, arrow = "└" if last else "├", "─▶" if away else "◀─"
@@ -88,5 +91,41 @@ def picture(query: "Query", label: Label = str) -> str:
         draw(start, "")
         if not left:
             return "\n".join(lines)
-        # What is joined by a variable in a qualifier or as a relation only is a tree of its own.
+        # Atoms joined only by a variable in a qualifier or as a relation are a tree of their own.
         start = left[0].head
+
+
+def hypergraph(query: "Query", label: Label = str) -> str:
+    """Writes a conjunctive query as a hypergraph, one line per hyperedge: its type, and the terms that it groups.
+
+        educatedAt|academicDegree {AlbertEinstein, Doctorate, ?university}
+
+    The type is the composition of all relations. The terms are a set: which of them is head, tail or value is lost.
+
+    Raises:
+        UnsupportedError: The query is not conjunctive.
+    """
+    lines = []
+    for atom in query.conjuncts("a hypergraph"):
+        plain = atom.plain
+        relations = [plain.relation, *sorted({relation for relation, _ in plain.qualifiers}, key=str)]
+        terms = {plain.head, plain.tail, *(value for _, value in plain.qualifiers)}
+        names = sorted((term_text(term, label) for term in terms), key=lambda name: (name.startswith("?"), name))
+        lines.append(f"{'|'.join(term_text(relation, label) for relation in relations)} {{{', '.join(names)}}}")
+    return "\n".join(lines)
+
+
+def reified(query: "Query", label: Label = str) -> str:
+    """Writes a conjunctive query as plain triples by standard RDF reification: one blank node per edge, and a line per triple.
+
+    Raises:
+        UnsupportedError: The query is not conjunctive.
+    """
+    lines = []
+    for number, atom in enumerate(query.conjuncts("a reified form")):
+        plain = atom.plain
+        parts: list[tuple[Term, Term]] = list(zip(REIFYING, (plain.head, plain.relation, plain.tail), strict=True))
+        for relation, term in [*parts, *plain.qualifiers]:
+            written = str(relation) if relation in REIFYING else term_text(relation, label)
+            lines.append(f"_:{number} {written} {term_text(term, label)}")
+    return "\n".join(lines)

@@ -1,23 +1,27 @@
 """Variants of query tables: without qualifiers, and reified into plain triples.
 
-Standard RDF reification turns an edge with q pairs into 3 + q edges that leave a blank node, one blank node an edge:
+Standard RDF reification turns an edge with q pairs into 3 + q edges that leave a blank node, one blank node per edge:
 
     A>x  with one pair      _0>A  _0>P0  _0>x  _0>V0x0
 
-by the relations rdf:subject, rdf:predicate (to an anchor that stands for the relation), rdf:object, and the relation of
+by the relations rdf:subject, rdf:predicate (to an anchor that represents the relation), rdf:object, and the relation of
 each pair (to an anchor that is its value). With V entities and R relations in the graph, the anchor for relation r has the
 id V + r, and the three new relations have the ids R, R + 1 and R + 2.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from starqe.errors import InputError, UnsupportedError
 from starqe.queries.shape import Shape
-from starqe.queries.table import QueryTable, ragged_take, stack
+from starqe.queries.table import QueryTable, stack
+from starqe.ragged import IntArray, Ragged
 
+Variant = Literal["qualified", "triple-only", "reified"]
+"""The variants of queries: unchanged, without qualifier pairs, and as plain triples by standard RDF reification."""
 REIFYING = ("rdf:subject", "rdf:predicate", "rdf:object")
 """The new relations of reified tables, in the order of their ids after the relations of the graph."""
 
@@ -26,25 +30,18 @@ _SUFFIX = "-reified-"
 
 @dataclass(frozen=True, eq=False)
 class Reified:
-    """The reified queries whose edges have the same numbers of pairs, and where they came from.
+    """The reified queries whose edges have the same numbers of pairs, and their rows in the original table.
 
-    The header of the table says under ``reified`` how many entities and relations the graph has.
+    The header of the table has the numbers of entities and relations of the graph under ``reified``.
     """
 
     table: QueryTable
-    rows: np.ndarray  # (n,) int64: rows of the original table
+    rows: IntArray  # (n,) int64: rows of the original table
 
 
 def triple_only(table: QueryTable) -> QueryTable:
-    """Takes all qualifier pairs away; rows stay as they are, so some may now ask the same."""
-    nothing = np.empty(0, np.int32)
-    return replace(
-        table,
-        pair_offsets=np.zeros_like(table.pair_offsets),
-        pair_relation=nothing,
-        pair_value=nothing,
-        header={**table.header, "variant": "triple only"},
-    )
+    """Removes all qualifier pairs; rows are kept, so some may now be equal queries."""
+    return replace(table, pairs=Ragged.empty(len(table.pairs), 2), header={**table.header, "variant": "triple only"})
 
 
 def reify(table: QueryTable, entities: int, relations: int) -> list[Reified]:
@@ -52,8 +49,8 @@ def reify(table: QueryTable, entities: int, relations: int) -> list[Reified]:
 
     Args:
         table: Queries of one shape.
-        entities: How many entities the graph has.
-        relations: How many relations the graph has.
+        entities: The number of entities of the graph.
+        relations: The number of relations of the graph.
 
     Raises:
         UnsupportedError: The table is reified already.
@@ -61,7 +58,7 @@ def reify(table: QueryTable, entities: int, relations: int) -> list[Reified]:
     if table.shape.of_kind("blank"):
         raise UnsupportedError(f"a table is reified once, and shape '{table.shape.name}' has blank nodes already")
     edges = len(table.shape.edges)
-    counts = np.diff(table.pair_offsets).reshape(-1, edges)  # (n, E)
+    counts = table.pairs.counts.reshape(-1, edges)  # (n, E)
     if not len(table):
         return [_reify(table, np.empty(0, np.int64), [0] * edges, entities, relations)]
     combinations, member = np.unique(counts, axis=0, return_inverse=True)
@@ -69,37 +66,33 @@ def reify(table: QueryTable, entities: int, relations: int) -> list[Reified]:
     return [_reify(table, np.flatnonzero(member == i), counts.tolist(), entities, relations) for i, counts in enumerate(combinations)]
 
 
-def _reify(table: QueryTable, rows: np.ndarray, counts: list[int], entities: int, relations: int) -> Reified:
+def _reify(table: QueryTable, rows: IntArray, counts: list[int], entities: int, relations: int) -> Reified:
     shape = reified_shape(table.shape, counts)
     columns = {anchor: table.anchors[rows, i] for i, anchor in enumerate(table.shape.anchors)}  # node -> (n,)
-    edge_relations = []  # (n,) for each new edge
+    edge_relations: list[IntArray] = []  # (n,) for each new edge
     place = 0
     for edge, count in enumerate(counts):
         new = shape.edges[place : place + 3 + count]
         columns[new[1][1]] = table.relations[rows, edge] + np.int32(entities)
         edge_relations += [np.full(len(rows), relations + i, np.int32) for i in range(3)]
-        first = table.pair_offsets[rows * len(counts) + edge]
+        first = table.pairs.offsets[rows * len(counts) + edge]
         for number in range(count):
             columns[new[3 + number][1]] = table.pair_value[first + number]
             edge_relations.append(table.pair_relation[first + number])
         place += 3 + count
-    answer_offsets, answers = ragged_take(table.answer_offsets, rows)
     reified = QueryTable(
         shape,
         np.stack([columns[anchor] for anchor in shape.anchors], axis=1),
         np.stack(edge_relations, axis=1),
-        np.zeros(len(rows) * len(shape.edges) + 1, np.int64),
-        np.empty(0, np.int32),
-        np.empty(0, np.int32),
-        answer_offsets,
-        table.answers[answers],
+        Ragged.empty(len(rows) * len(shape.edges), 2),
+        table.answers.take(rows),
         {**table.header, "reified": {"entities": entities, "relations": relations}},
     )
     return Reified(reified, rows)
 
 
 def reified_shape(shape: Shape, counts: Sequence[int]) -> Shape:
-    """Gives the shape of reified queries whose edges have these numbers of pairs: ``2p-reified-1-0``."""
+    """Returns the shape of reified queries whose edges have these numbers of pairs: ``2p-reified-1-0``."""
     relation, value = (_free(letter, shape) for letter in "PV")
     edges: list[tuple[str, str]] = []
     for edge, ((head, tail), count) in enumerate(zip(shape.edges, counts, strict=True)):
@@ -109,7 +102,7 @@ def reified_shape(shape: Shape, counts: Sequence[int]) -> Shape:
 
 
 def _free(letter: str, shape: Shape) -> str:
-    """Gives a prefix of names that no node of the shape begins with."""
+    """Returns a prefix of names that no node of the shape begins with."""
     prefix = letter
     while any(node.startswith(prefix) for node in shape.nodes):
         prefix += letter
@@ -117,19 +110,24 @@ def _free(letter: str, shape: Shape) -> str:
 
 
 def unreify(parts: Sequence[Reified]) -> QueryTable:
-    """Undoes `reify`: gives the queries in their original order.
+    """Undoes `reify`; returns the queries in their original order.
 
     Raises:
-        InputError: A table is not a reified one, or the parts are not all the parts of one table.
+        InputError: A table is not reified, or the parts are not all parts of one table.
     """
-    tables = [_unreify(part.table) for part in parts]
+    tables = [unreified(part.table) for part in parts]
     rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
     if not parts or not np.array_equal(np.sort(rows), np.arange(len(rows))) or len({table.shape for table in tables}) > 1:
         raise InputError("undoing a reification takes all the parts of one table, found others")
     return stack(tables).take(np.argsort(rows))
 
 
-def _unreify(table: QueryTable) -> QueryTable:
+def unreified(table: QueryTable) -> QueryTable:
+    """Returns the queries of one reified table in their original form, row by row.
+
+    Raises:
+        InputError: The table is not reified.
+    """
     name, _, counted = table.shape.name.rpartition(_SUFFIX)
     header = dict(table.header)
     sizes = header.pop("reified", None)
@@ -147,14 +145,12 @@ def _unreify(table: QueryTable) -> QueryTable:
         pair_relations += [table.relations[:, place + 3 + number] for number in range(count)]
         place += 3 + count
     shape = Shape(name, tuple(edges))
-    empty = np.empty((n, 0), np.int32)
+    columns = [np.stack(pairs, axis=1) if pairs else np.empty((n, 0), np.int32) for pairs in (pair_relations, pair_values)]  # (n, pairs)
     return replace(
         table,
         shape=shape,
         anchors=table.anchors[:, [column[anchor] for anchor in shape.anchors]],
         relations=np.stack(relations, axis=1),
-        pair_offsets=np.concatenate([[0], np.cumsum(np.tile(counts, n))]).astype(np.int64),
-        pair_relation=(np.stack(pair_relations, axis=1) if pair_relations else empty).ravel(),
-        pair_value=(np.stack(pair_values, axis=1) if pair_values else empty).ravel(),
+        pairs=Ragged.of_counts(np.tile(counts, n), np.stack(columns, axis=2).reshape(-1, 2)),
         header=header,
     )

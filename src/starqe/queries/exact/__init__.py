@@ -1,0 +1,1 @@
+"""Exact answers: what the statements of a graph say, and nothing else."""

@@ -1,0 +1,1 @@
+"""Query sets: every query of a shape, or a random sample, found by an engine."""

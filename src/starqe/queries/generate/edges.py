@@ -1,0 +1,138 @@
+"""The edge rows of a graph, as DuckDB tables to be joined.
+
+An edge row is a distinct ``(s, p, o, q)``: a main triple with a set of qualifier pairs that one statement has. ``mask`` has
+the splits that contain it (bit 0 train, 1 valid, 2 test). Sets are numbered, and so are the constants of an edge: the
+relation, the set, and the ends that are anchors. So a query is a handful of small numbers.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from starqe.kg import Graph
+from starqe.queries.shape import Shape, node_kind
+from starqe.ragged import IntArray, Ragged
+
+ENDS = {(False, False): "none", (True, False): "head", (False, True): "tail", (True, True): "both"}
+"""Which ends of an edge are anchors -> the name of the numbering of its constants."""
+_CONSTANTS = {"none": "p, q", "head": "s, p, q", "tail": "p, o, q", "both": "s, p, o, q"}
+
+
+def anchored_ends(shape: Shape, edge: int) -> str:
+    """Names the numbering that the constants of one edge of a shape have."""
+    head, tail = shape.edges[edge]
+    return ENDS[node_kind(head) == "anchor", node_kind(tail) == "anchor"]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of an edge, by number: its relation, its pairs, and the ends that are anchors."""
+
+    relation: IntArray
+    pair_set: IntArray
+    head: IntArray | None
+    tail: IntArray | None
+    sets: Ragged
+    """The numbered qualifier sets: sorted rows of (relation, value)."""
+
+    def __len__(self) -> int:
+        return len(self.relation)
+
+    def order_hash(self, seed: int, position: int) -> IntArray:
+        """Assigns each number 64 random bits that depend only on the constants, the seed and the position of the edge.
+
+        Combined over the edges by exclusive or, this is tabulation hashing: a uniform order of the queries that is the
+        same on every machine and with every version of the database.
+        """
+        relation, value = self.sets.items.astype(np.uint64).T
+        codes = mix(relation << np.uint64(32) | value)
+        before = np.concatenate([np.zeros(1, np.uint64), np.bitwise_xor.accumulate(codes)])
+        per_set = before[self.sets.offsets[1:]] ^ before[self.sets.offsets[:-1]]
+        state = mix(np.full(len(self), (seed & 0xFFFFFFFF) << 8 | position, np.uint64))
+        for column in (self.head, self.relation, self.tail):
+            state = mix(state ^ (column.astype(np.uint64) + np.uint64(1) if column is not None else np.uint64(0)))
+        return mix(state ^ per_set[self.pair_set])
+
+
+def mix(value: IntArray) -> IntArray:
+    """Scrambles 64-bit numbers one to one (the finaliser of splitmix64)."""
+    value = value + np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(value ^ (value >> np.uint64(31)))
+
+
+def fill(database: duckdb.DuckDBPyConnection, name: str, columns: dict[str, Any]) -> None:
+    """Makes a table of a database from arrays."""
+    database.register("incoming", pa.table(columns))
+    database.execute(f"CREATE TABLE {name} AS FROM incoming")
+    database.unregister("incoming")
+
+
+class EdgeTables:
+    """The edge rows of one graph in one database, made on demand for each range of qualifier counts."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, graph: Graph, hubs: IntArray) -> None:
+        self._db, self._entities = database, max(len(graph.entities), 1)
+        self._made: dict[tuple[int, int], tuple[str, Ragged]] = {}
+        code = graph.pair_relation.astype(np.int64) * self._entities + graph.pair_value
+        main = {"s": graph.head, "p": graph.relation, "o": graph.tail, "split": graph.split}
+        fill(database, "statement", {"row": np.arange(len(graph)), **main})
+        fill(database, "pair", {"row": graph.pairs.owner, "code": code})
+        fill(database, "hub", {"node": hubs.astype(np.int32)})
+
+    def table(self, counts: tuple[int, int]) -> str:
+        """Returns the name of the table of edge rows with these numbers of pairs.
+
+        Its columns are ``s, p, o, q, size, mask, s_hub, o_hub, k_none, k_head, k_tail, k_both``: q numbers the set of
+        pairs, size is the number of pairs, and each k numbers the constants of the edge.
+        """
+        return self._entry(counts)[0]
+
+    def constants(self, counts: tuple[int, int], ends: str) -> Constants:
+        """Returns the constants of an edge by their numbers, for one of `ENDS`."""
+        table, sets = self._entry(counts)
+        rows = self._db.sql(
+            f"SELECT any_value(s) AS s, any_value(p) AS p, any_value(o) AS o, any_value(q) AS q FROM {table} "
+            f"GROUP BY k_{ends} ORDER BY k_{ends}"
+        ).fetchnumpy()
+        head = rows["s"] if ends in ("head", "both") else None
+        tail = rows["o"] if ends in ("tail", "both") else None
+        return Constants(rows["p"], rows["q"], head, tail, sets)
+
+    def _entry(self, counts: tuple[int, int]) -> tuple[str, Ragged]:
+        if counts not in self._made:
+            self._made[counts] = self._make(f"edge_{counts[0]}_{counts[1]}", counts)
+        return self._made[counts]
+
+    def _make(self, table: str, counts: tuple[int, int]) -> tuple[str, Ragged]:
+        subsets = " UNION ALL ".join(_subsets_sql(size) for size in range(counts[0], counts[1] + 1))
+        self._db.execute(f"CREATE TEMP TABLE subset AS {subsets}")
+        self._db.execute(
+            "CREATE TEMP TABLE pair_set AS SELECT codes, (row_number() OVER (ORDER BY codes) - 1)::INT AS q "
+            "FROM (SELECT DISTINCT codes FROM subset)"
+        )
+        ranks = ", ".join(f"(dense_rank() OVER (ORDER BY {columns}) - 1)::INT AS k_{ends}" for ends, columns in _CONSTANTS.items())
+        self._db.execute(
+            f"CREATE TABLE {table} AS SELECT *, s IN (FROM hub) AS s_hub, o IN (FROM hub) AS o_hub, {ranks} FROM ("
+            "SELECT s, p, o, q, any_value(len(codes))::INT AS size, bit_or(1 << split)::INT AS mask "
+            "FROM statement JOIN subset USING (row) JOIN pair_set USING (codes) GROUP BY s, p, o, q)"
+        )
+        codes = self._db.sql("SELECT codes FROM pair_set ORDER BY q").to_arrow_table()["codes"].combine_chunks()
+        self._db.execute("DROP TABLE subset; DROP TABLE pair_set")
+        lengths = codes.value_lengths().to_numpy(zero_copy_only=False)
+        relation, value = np.divmod(codes.flatten().to_numpy(zero_copy_only=False), self._entities)
+        return table, Ragged.of_counts(lengths, np.stack([relation, value], axis=1).astype(np.int32))
+
+
+def _subsets_sql(size: int) -> str:
+    """Selects every statement with each of its subsets of this many pairs, the pairs in ascending order."""
+    if size == 0:
+        return "SELECT row, []::BIGINT[] AS codes FROM statement"
+    names = [f"pair_{i}" for i in range(size)]
+    joins = "".join(f" JOIN pair {new} ON {new}.row = {old}.row AND {old}.code < {new}.code" for old, new in pairwise(names))
+    return f"SELECT {names[0]}.row, [{', '.join(f'{name}.code' for name in names)}] AS codes FROM pair {names[0]}{joins}"

@@ -1,0 +1,195 @@
+"""Samples queries: for shapes, directions and qualifiers whose full set is too large to generate.
+
+A query is sampled by a random walk: one edge is a random statement, and the others follow from the nodes that are bound.
+Its answers are all that the known statements entail. Rows are distinct (a 2i may occur in both orders of its edges), but
+not uniform: a node with many statements is visited more often.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from starqe.errors import UnsupportedError
+from starqe.kg import Graph, Known
+from starqe.kg.known import Side
+from starqe.queries.exact.answers import answer_rows
+from starqe.queries.generate.engine import CONTEXT
+from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.query_set import claim, finished, table_path
+from starqe.queries.shape import Shape
+from starqe.queries.table import QueryTable, save_table, stack
+from starqe.ragged import IntArray, Ragged
+from starqe.seed import generator
+
+ROUNDS = 20
+EXHAUSTED = 50
+"""Sampling ends when at most one in this many rows is new: the graph has hardly any more."""
+
+
+def turned(shape: Shape, directions: Sequence[bool]) -> Shape:
+    """Returns the shape with some edges reversed; its name says which: ``2p.01`` has its second edge reversed."""
+    edges = tuple((tail, head) if turn else (head, tail) for (head, tail), turn in zip(shape.edges, directions, strict=True))
+    name = f"{shape.name}.{''.join(str(int(turn)) for turn in directions)}" if any(directions) else shape.name
+    return Shape(name, edges)
+
+
+def sample(
+    graph: Graph, shape: Shape, count: int, split: str, counts: Sequence[tuple[int, int]], seed: int = 0, most_answers: int = 100
+) -> QueryTable:
+    """Samples up to ``count`` distinct queries of a shape, with their answers on the splits up to this one.
+
+    Args:
+        graph: The graph.
+        shape: The shape; a tree, since a walk closes no cycles.
+        count: The number of queries; fewer are returned if the graph does not have them.
+        split: Train, or a split that at least one edge is from.
+        counts: The fewest and the most qualifier pairs of each edge; the number is sampled uniformly from what a statement has.
+        seed: Decides the sample.
+        most_answers: Queries with more answers are left out.
+
+    Raises:
+        UnsupportedError: The shape has a cycle.
+    """
+    if len(shape.nodes) != len(shape.edges) + 1:
+        raise UnsupportedError(
+            f"queries are sampled by walks over trees, and shape '{shape.name}' ('{shape.text}') has a cycle. Generate them instead"
+        )
+    known, walk = graph.known(CONTEXT[split]), _Walk(graph, shape, split, counts, seed)
+    header = {"split": split, "fingerprint": graph.fingerprint, "sampled": True}
+    tables: list[QueryTable] = []
+    tried: set[bytes] = set()
+    missing = count
+    for number in range(ROUNDS):
+        table = walk.draw(2 * count, number)
+        fresh = _fresh(table, tried, missing)
+        drawn = table.take(fresh)
+        drawn = replace(drawn, answers=answer_rows(known, drawn), header=header)
+        tables.append(drawn.take(np.flatnonzero(drawn.answers.counts <= most_answers)))
+        missing -= len(tables[-1])
+        if not missing or len(fresh) <= len(table) // EXHAUSTED:
+            break
+    return stack(tables)
+
+
+def _fresh(table: QueryTable, tried: set[bytes], most: int) -> list[int]:
+    """Returns the first rows that were not tried before, and marks them as tried."""
+    rows: list[int] = []
+    for row in range(len(table)):
+        if len(rows) == most:
+            break
+        if (key := _key(table, row)) not in tried:
+            tried.add(key)
+            rows.append(row)
+    return rows
+
+
+def sample_queries(
+    graph: Graph,
+    destination: Path,
+    shapes: Sequence[Shape],
+    split: str,
+    settings: QuerySettings,
+    turn: bool,
+    progress: Callable[[str, int], None] = lambda *_: None,
+) -> None:
+    """Samples a query set: one table per shape, or per shape with all its edges reversed.
+
+    Raises:
+        UnsupportedError: A shape has a cycle.
+        StorageError: The destination holds something else, or cannot be written.
+    """
+    assert settings.limit is not None
+    claim(destination, graph, settings)
+    for shape in shapes:
+        named = turned(shape, [turn] * len(shape.edges))
+        path = table_path(destination, split, named.name)
+        header = _header(graph, split, settings)
+        if (count := finished(path, named, header)) is None:
+            table = sample(graph, named, settings.limit, split, settings.counts_for(named), settings.seed)
+            save_table(replace(table, header=header), path)
+            count = len(table)
+        progress(named.name, count)
+
+
+def _header(graph: Graph, split: str, settings: QuerySettings) -> dict[str, Any]:
+    return {"split": split, "fingerprint": graph.fingerprint, "settings": settings.stored(), "sampled": True}
+
+
+class _Walk:
+    """Samples bindings of a shape: a random edge first, then its neighbours."""
+
+    def __init__(self, graph: Graph, shape: Shape, split: str, counts: Sequence[tuple[int, int]], seed: int) -> None:
+        self._graph, self._shape, self._counts, self._seed = graph, shape, counts, seed
+        self._split = split
+        pairs = graph.pairs.counts
+        # The statements that have enough pairs for an edge, of the new split and of the whole context.
+        self._new = [_having(graph, graph.known([split]), pairs, fewest) for fewest, _ in counts]
+        self._context = [_having(graph, graph.known(CONTEXT[split]), pairs, fewest) for fewest, _ in counts]
+
+    def draw(self, count: int, round_: int) -> QueryTable:
+        """Samples about ``count`` queries, without answers; fewer where walks end early."""
+        random = generator(self._seed, f"sample {self._shape.text} {self._split} {round_}")
+        parts = []
+        for first in range(len(self._shape.edges)):
+            rows = self._walk(first, -(-count // len(self._shape.edges)), random)
+            parts.append(self._table(rows, random))
+        whole = stack(parts)
+        return whole.take(random.permutation(len(whole)))
+
+    def _walk(self, first: int, count: int, random: np.random.Generator) -> IntArray:
+        """Returns a statement for each edge, the given one of the new split: (n, E)."""
+        graph, shape = self._graph, self._shape
+        rows = np.zeros((count, len(shape.edges)), np.int64)
+        if not len(self._new[first]):
+            return rows[:0]
+        rows[:, first] = random.choice(self._new[first].rows, count)
+        bound = {shape.edges[first][0]: graph.head[rows[:, first]], shape.edges[first][1]: graph.tail[rows[:, first]]}
+        left = [edge for edge in range(len(shape.edges)) if edge != first]
+        while left:
+            edge = next(edge for edge in left if set(shape.edges[edge]) & bound.keys())
+            left.remove(edge)
+            head, tail = shape.edges[edge]
+            side: Side = "head" if head in bound else "tail"
+            near, far = (head, tail) if side == "head" else (tail, head)
+            found, chosen = self._context[edge].draw(side, bound[near], random)
+            rows = rows[found]
+            rows[:, edge] = chosen
+            bound = {node: values[found] for node, values in bound.items()}
+            bound[far] = (graph.tail if side == "head" else graph.head)[chosen]
+        triples = [tuple(column[rows[:, edge]] for column in (graph.head, graph.relation, graph.tail)) for edge in range(rows.shape[1])]
+        same = np.zeros(len(rows), bool)
+        for i, one in enumerate(triples):
+            for other in triples[:i]:
+                same |= np.logical_and.reduce([a == b for a, b in zip(one, other, strict=True)])
+        return rows[~same]
+
+    def _table(self, rows: IntArray, random: np.random.Generator) -> QueryTable:
+        """Turns the statements of the edges into queries, with some of their pairs."""
+        graph, shape = self._graph, self._shape
+        column = {}
+        for edge, (head, tail) in enumerate(shape.edges):
+            column[head], column[tail] = graph.head[rows[:, edge]], graph.tail[rows[:, edge]]
+        anchors = np.stack([column[anchor] for anchor in shape.anchors], axis=1)
+        pairs = graph.pairs.take(rows.ravel())
+        available = pairs.counts
+        fewest, most = (np.tile([count[i] for count in self._counts], len(rows)) for i in (0, 1))
+        wanted = random.integers(fewest, np.minimum(np.maximum(most, fewest), available) + 1) if len(available) else available
+        # The pairs of each edge in a random order: the first ones are kept, in the graph's order.
+        order = np.lexsort((random.random(len(pairs.items)), pairs.owner))
+        place = np.empty(len(pairs.items), np.int64)
+        place[order] = pairs.within
+        kept = pairs.where(place < wanted[pairs.owner])
+        return QueryTable(shape, anchors, graph.relation[rows], kept, Ragged.empty(len(rows)))
+
+
+def _having(graph: Graph, known: Known, pairs: IntArray, fewest: int) -> Known:
+    return known if fewest == 0 else Known(graph, known.rows[pairs[known.rows] >= fewest])
+
+
+def _key(table: QueryTable, row: int) -> bytes:
+    edges = len(table.shape.edges)
+    pairs = table.pairs.slice(row * edges, (row + 1) * edges)
+    return b"/".join(part.tobytes() for part in (table.anchors[row], table.relations[row], pairs.counts, pairs.items))

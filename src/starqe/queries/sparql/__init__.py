@@ -1,0 +1,1 @@
+"""SPARQL in and out: from text to a query over one graph, and back."""

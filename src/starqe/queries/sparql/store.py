@@ -1,0 +1,195 @@
+"""Any SPARQL query over what is known: an Oxigraph store in a process of its own, where a query can be stopped."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from starqe.deadline import NEVER, Deadline
+from starqe.errors import QueryError, StarqeError, UnsupportedError
+from starqe.kg import SPLITS, Graph
+from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
+from starqe.queries.sparql import store_process
+
+MAX_ROWS = 100_000
+"""Default limit on the rows or triples of a result."""
+MEMORY = 1 << 30
+"""Default limit on the bytes that one query may take beyond the store itself."""
+PARALLEL = 2
+"""Number of queries that run at once; others wait for their turn."""
+_POLL_SECONDS = 0.02
+
+# What is no keyword: strings, IRIs, comments, prefixed names and variables. An IRI has no space, so `?a < ?b` is none.
+_SKIPPED = re.compile(
+    r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<[^<>"{}|^`\\\s]*>|#[^\n]*|[?$][\w]+|[\w.-]*:[\w.:%-]*'
+)
+_SERVICE = re.compile(r"\bSERVICE\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The result of SELECT: a term for each variable that is bound, in the form of SPARQL results in JSON."""
+
+    variables: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    complete: bool
+    """Whether these are all rows; False where the limit cut them."""
+
+
+@dataclass(frozen=True)
+class Triples:
+    """The result of CONSTRUCT or DESCRIBE, as lines of N-Triples."""
+
+    lines: tuple[str, ...]
+    complete: bool
+
+
+StoreResult: TypeAlias = Rows | Triples | bool
+
+
+class KnownStore:
+    """Answers SPARQL over the known statements of a graph, as any SPARQL 1.1 / 1.2 store would. Safe to use from several threads.
+
+    The store is loaded when the first query comes, into a process of its own.
+
+    Args:
+        graph: The graph; in the store it has the RDF form that exports have, as one default graph.
+        splits: The splits that count as known.
+        memory: Bytes that one query may take beyond the store.
+    """
+
+    def __init__(self, graph: Graph, splits: Collection[str] = SPLITS, memory: int = MEMORY) -> None:
+        self._graph, self._splits, self._memory = graph, tuple(splits), memory
+        self._process: subprocess.Popen[str] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._starting = threading.Lock()
+        self._turn = threading.BoundedSemaphore(PARALLEL)
+
+    def query(
+        self, text: str, *, prefixes: Mapping[str, str] | None = None, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER
+    ) -> StoreResult:
+        """Answers a query.
+
+        Args:
+            text: Any SPARQL query.
+            prefixes: Prefixes that the text need not declare.
+            max_rows: At most so many rows or triples.
+            deadline: The query is stopped when it is over.
+
+        Raises:
+            QueryError: The text is not SPARQL.
+            UnsupportedError: It asks another service, or needs more memory than it may take.
+            DeadlineError: The deadline is over.
+        """
+        if _SERVICE.search(_SKIPPED.sub(" ", text)):
+            raise UnsupportedError("queries are answered from this graph alone, found SERVICE. Ask the other service by itself")
+        while not self._turn.acquire(timeout=_POLL_SECONDS):
+            deadline.check()
+        try:
+            with contextlib.closing(self._connect(deadline)) as connection:
+                request = {"query": text, "prefixes": dict(prefixes or {}), "max_rows": max_rows, "memory": self._memory}
+                connection.send_bytes(json.dumps(request).encode())
+                return _read(*_replies(connection, deadline))
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Ends the process, and with it every query."""
+        with self._starting:
+            self._end()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the end of the program, what this needs may be gone
+            self._end()
+
+    def __enter__(self) -> "KnownStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        while not self._starting.acquire(timeout=_POLL_SECONDS):
+            deadline.check()
+        try:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._folder is not None
+            return Client(str(Path(self._folder.name) / "socket"), "AF_UNIX")
+        finally:
+            self._starting.release()
+
+    def _start(self) -> None:
+        """Starts the process and waits until the store is loaded."""
+        self._end()
+        self._folder = tempfile.TemporaryDirectory(prefix="starqe-store-")
+        place = Path(self._folder.name)
+        (path,) = write_nquads(self._graph, place / "graph.nq", self._graph.names)
+        graphs = [f"{SPLIT_GRAPH}{split}" for split in self._splits]
+        program = [sys.executable, store_process.__file__, str(place / "socket"), str(path), *graphs]
+        # Its standard input ends with this process, however that ends; the words of its allocator are told by `_read`.
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise StarqeError(f"the store of known facts did not start (exit code {self._process.wait()}). Is there enough memory?")
+
+    def _end(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # with the processes of queries that still run
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream is not None
+                stream.close()
+            self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def _replies(connection: Connection, deadline: Deadline) -> Iterator[dict[str, Any]]:
+    """Yields the two messages of a query's process, and ends it when the deadline is over."""
+    process = None
+    try:
+        for _ in range(2):
+            while not connection.poll(_POLL_SECONDS):
+                deadline.check()
+            message = json.loads(connection.recv_bytes())
+            process = message.get("pid", process)
+            yield message
+        process = None
+    except (EOFError, ConnectionResetError):
+        process = None
+        yield {"error": "memory"}  # a process that cannot have more memory is ended by its allocator, without a word
+    finally:
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _read(_started: Mapping[str, Any], found: Mapping[str, Any] | None = None) -> StoreResult:
+    match found or _started:
+        case {"boolean": bool() as truth}:
+            return truth
+        case {"vars": names, "rows": rows, "complete": complete}:
+            return Rows(tuple(names), tuple(rows), complete)
+        case {"triples": lines, "complete": complete}:
+            return Triples(tuple(lines), complete)
+        case {"syntax": message}:
+            raise QueryError(f"not a SPARQL query: {message}")
+        case {"error": "memory"}:
+            raise UnsupportedError("a query may take a limited amount of memory, and this one needs more. Ask for less at once")
+        case other:
+            raise UnsupportedError(f"the store cannot answer this: {other.get('error')}")

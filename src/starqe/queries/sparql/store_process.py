@@ -1,0 +1,124 @@
+"""The process that holds the known facts in an Oxigraph store. Run as a script: it needs nothing of starqe, and stays small.
+
+    python store_process.py SOCKET NQUADS GRAPH…
+
+It loads the quads of the named graphs (and of the default graph) as one graph, then forks for every connection. So a query that
+takes too long is ended by ending its process, and the store is never loaded twice. One connection is one query:
+
+    <- {"query": …, "prefixes": {…}, "max_rows": …, "memory": …}
+    -> {"pid": …}                                              the process to end when the answer takes too long
+    -> {"vars": [...], "rows": [{...}], "complete": …} | {"boolean": …} | {"triples": […], "complete": …} | {"syntax": …} | {"error": …}
+
+Terms have the form of SPARQL 1.1 Query Results JSON; triples are lines of N-Triples.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QueryBoolean, QuerySolutions, RdfFormat, Store, Triple, parse
+
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+Term = NamedNode | BlankNode | Literal | Triple
+
+
+def main() -> None:
+    """Loads the store, says so on standard output, and answers until standard input is closed: when the parent process is gone."""
+    address, path, *graphs = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    store = Store()
+    store.bulk_extend(_quads(path, set(graphs)))
+    os.unlink(path)  # noqa: PTH108
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that end leave nothing behind
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(128)
+        print("ready", flush=True)
+        while sys.stdin not in (ready := select.select([listener, sys.stdin], [], [])[0]):
+            assert listener in ready
+            with Connection(listener.accept()[0].detach()) as connection:
+                if os.fork() == 0:
+                    listener.close()
+                    _answer(store, connection)
+                    os._exit(0)
+
+
+def _quads(path: str, graphs: set[str]) -> Iterator[Quad]:
+    for quad in parse(path=path, format=RdfFormat.N_QUADS):
+        name = quad.graph_name
+        if isinstance(name, DefaultGraph):
+            yield quad
+        elif name.value in graphs:
+            yield Quad(quad.subject, quad.predicate, quad.object)
+
+
+def _answer(store: Store, connection: Connection) -> None:
+    with contextlib.suppress(OSError, EOFError):  # the other side may leave at any time
+        request = json.loads(connection.recv_bytes())
+        _limit_memory(request["memory"])
+        connection.send_bytes(json.dumps({"pid": os.getpid()}).encode())
+        connection.send_bytes(json.dumps(_result(store, request), ensure_ascii=False).encode())
+
+
+def _limit_memory(more: int) -> None:
+    """Allows this process so many bytes beyond what it has; where the system does not tell what that is, there is no limit."""
+    import resource
+
+    with contextlib.suppress(FileNotFoundError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+        pages = int(file.read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more,) * 2)
+
+
+def _result(store: Store, request: dict[str, Any]) -> dict[str, Any]:
+    most = request["max_rows"]
+    try:
+        found = store.query(request["query"], prefixes=request["prefixes"])
+        if isinstance(found, QueryBoolean):
+            return {"boolean": bool(found)}
+        if isinstance(found, QuerySolutions):
+            names = [variable.value for variable in found.variables]
+            rows = [
+                {name: term(value) for name, value in zip(names, row, strict=True) if value is not None} for row in islice(found, most + 1)
+            ]
+            return {"vars": names, "rows": rows[:most], "complete": len(rows) <= most}
+        lines = [str(triple) + " ." for triple in islice(found, most + 1)]
+        return {"triples": lines[:most], "complete": len(lines) <= most}
+    except SyntaxError as error:
+        return {"syntax": error.msg}
+    except MemoryError:
+        return {"error": "memory"}
+    except Exception as error:
+        return {"error": str(error)}
+
+
+def term(value: Term) -> dict[str, Any]:
+    """Returns a term in the form of SPARQL results in JSON."""
+    match value:
+        case NamedNode():
+            return {"type": "uri", "value": value.value}
+        case BlankNode():
+            return {"type": "bnode", "value": value.value}
+        case Literal():
+            written: dict[str, Any] = {"type": "literal", "value": value.value}
+            if value.language:
+                written["xml:lang"] = value.language
+                if value.direction:
+                    written["its:dir"] = str(value.direction)
+            elif value.datatype.value != XSD_STRING:
+                written["datatype"] = value.datatype.value
+            return written
+        case Triple():
+            parts = {"subject": value.subject, "predicate": value.predicate, "object": value.object}
+            return {"type": "triple", "value": {name: term(part) for name, part in parts.items()}}
+
+
+if __name__ == "__main__":
+    main()

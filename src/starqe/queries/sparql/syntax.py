@@ -1,0 +1,195 @@
+"""From SPARQL text to a syntax tree, with errors in words.
+
+The grammar is `sparql.lark`. It is compiled when the first text is read: what imports this module does not pay for it.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from starqe.errors import KnownOnlyError, SparqlError
+from starqe.queries.sparql.refused import REFUSED, WITHOUT_MEANING, construct_refusal, sign_refusal, word_refusal
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, UnexpectedToken
+
+Node: TypeAlias = Any
+"""A token or a tree of lark: which one stands where is said by the grammar, and not by their types."""
+
+MAX_BYTES = 1 << 20
+"""The largest size of a text, in bytes of UTF-8."""
+
+MAX_TOKENS = 20_000
+"""The largest number of names, words and signs in a text: the time to read it depends on them."""
+
+MAX_DEPTH = 32
+"""The deepest nesting of brackets: code that walks the tree is recursive."""
+
+KEYWORDS = ("SELECT", "DISTINCT", "REDUCED", "WHERE", "PREFIX", "BASE", "VERSION", "VALUES", "LIMIT", "OFFSET")
+"""The keywords of the language."""
+
+EXPECTED = {
+    "_PREFIX": "PREFIX",
+    "SELECT": "SELECT",
+    "DISTINCT": "DISTINCT",
+    "VAR": "a variable",
+    "IRI": "a name such as <http://example.org/a> or ex:a",
+    "A": "'a'",
+    "STRING": "a string",
+    "BLANK": "a blank node",
+    "INTEGER": "a whole number",
+    "WHERE": "WHERE",
+    "LBRACE": "'{'",
+    "LPAR": "'('",
+    "_QUOTE": "'<<'",
+    "_ANNOTATION": "'{|'",
+    "TILDE": "'~'",
+    "DOT": "'.'",
+    "SEMICOLON": "';'",
+    "COMMA": "','",
+    "_VALUES": "VALUES",
+    "_QUOTE_END": "'>>'",
+    "_TERM_END": "')>>'",
+    "_ANNOTATION_END": "'|}'",
+    "RSQB": "']'",
+    "RPAR": "')'",
+    "RBRACE": "'}'",
+    "_LIMIT": "LIMIT",
+    "_OFFSET": "OFFSET",
+    "$END": "the end of the text",
+}
+"""What may come next, in words, by the names of the grammar; what goes with another, or would be refused later, is not here."""
+
+_UNEXPECTED = (
+    ("LPAR", "A", "path"),
+    ("LPAR", "DISTINCT", "expression"),
+    ("LPAR", "WHERE", "expression"),
+    ("LPAR", "BLANK", "collection"),
+    ("LBRACE", "RBRACE", "nested group"),
+)
+"""Constructs that begin with a sign that the language has too: the sign, what could stand in its place, and the construct."""
+
+_OPEN, _CLOSE = ("LSQB", "_QUOTE", "_TERM", "_ANNOTATION"), ("RSQB", "_QUOTE_END", "_TERM_END", "_ANNOTATION_END")
+
+
+def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (), kind: type[SparqlError] = SparqlError) -> SparqlError:
+    """Makes the error for a token, or for all that a tree covers; a suggestion is a text to write there instead."""
+    place: Any = node.meta if hasattr(node, "meta") else node
+    return kind(rule, way_out, place.line, place.column, place.start_pos, place.end_pos - place.start_pos, suggestions)
+
+
+def refused(node: Node, construct: str) -> SparqlError:
+    """Makes the error for a construct that is not predicted, or that has no meaning in a graph of entities."""
+    return error_at(node, *construct_refusal(construct), kind=SparqlError if construct in WITHOUT_MEANING else KnownOnlyError)
+
+
+def shortened(text: str) -> str:
+    """Returns a text for an error message: its first characters, if it is long."""
+    return str(text) if len(text) <= 80 else text[:79] + "…"
+
+
+def parse_sparql(text: str) -> Node:
+    """Reads a text by the grammar, and gives the tree.
+
+    Raises:
+        SparqlError: The text is too long, is not in the grammar, or has a construct that is refused.
+    """
+    from lark import UnexpectedCharacters, UnexpectedToken
+
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise in_text(text, error.start, 1, "a text is Unicode, found half a surrogate pair", "Write the character itself") from None
+    if size > MAX_BYTES:
+        raise in_text(text, 0, len(text), f"a query has at most {MAX_BYTES:,} bytes, found {size:,}", "Ask several queries")
+    try:
+        return _parser().parse(text)
+    except UnexpectedCharacters as error:
+        raise _unknown_character(text, int(error.pos_in_stream or 0)) from None
+    except UnexpectedToken as error:
+        raise _unexpected(text, error) from None
+
+
+@cache
+def _parser() -> "Lark":
+    from lark import Lark
+
+    grammar = resources.files(__package__).joinpath("sparql.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", postlex=_Refuser(), propagate_positions=True, maybe_placeholders=True)
+
+
+class _Refuser:
+    """Looks at all tokens before the rules do, so that a construct outside of the language is named and not just unexpected."""
+
+    always_accept = ("WORD", "SIGN")
+
+    def process(self, stream: "Iterator[Token]") -> "Iterator[Token]":
+        return iter(list(_checked(stream)))
+
+
+def _checked(tokens: "Iterator[Token]") -> "Iterator[Token]":
+    """Returns all tokens, as long as each is part of the language.
+
+    Raises:
+        SparqlError: One is a keyword or a sign that is not, or there are too many, or brackets stand too deep.
+    """
+    depth = braces = selects = 0
+    for number, token in enumerate(tokens):
+        if number >= MAX_TOKENS:
+            raise error_at(token, f"a query has at most {MAX_TOKENS:,} names, words and signs, found more", "Ask several queries")
+        if token.type == "WORD" and (refusal := word_refusal(token)):
+            raise error_at(token, *refusal, kind=SparqlError if token.upper() in REFUSED else KnownOnlyError)
+        if token.type == "SIGN":
+            raise _sign_error(token, in_select=not braces)
+        braces += (token.type == "LBRACE") - (token.type == "RBRACE")
+        selects += token.type == "SELECT"
+        if selects > 1 and braces > 0:
+            raise refused(token, "sub-select")
+        depth += (token.type in _OPEN) - (token.type in _CLOSE)
+        if depth > MAX_DEPTH:
+            raise error_at(token, f"brackets are nested at most {MAX_DEPTH} deep", "Use variables for the inner nodes")
+        yield token
+
+
+def _sign_error(sign: "Token", in_select: bool) -> SparqlError:
+    match str(sign):
+        case "<":
+            return error_at(sign, "an IRI ends in '>' and has no space, quote or brace in it", "Close it, or encode the sign (%20)")
+        case "*" if in_select:
+            return refused(sign, "star")
+        case other:
+            return error_at(sign, *sign_refusal(other), kind=KnownOnlyError)
+
+
+def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
+    """Says what stands where something else was expected."""
+    token, accepts = error.token, set(error.accepts or ())
+    if "IRI" in accepts:
+        accepts -= {"INTEGER"}  # where an entity may stand a number is read too, for the sake of a better error
+    words = [EXPECTED[name] for name in EXPECTED if name in accepts]
+    expected = f"expected {' or '.join(filter(None, [', '.join(words[:-1]), *words[-1:]]))}"
+    if token.type == "$END":
+        return in_text(text, len(text), 0, f"the text ends too early: {expected}", "Continue there")
+    for sign, terminal, construct in _UNEXPECTED:
+        if token.type == sign and terminal in accepts:
+            return refused(token, construct)
+    if token.type == "WORD":
+        near = difflib.get_close_matches(token.upper(), KEYWORDS, n=1)
+        way_out = f"Did you mean {near[0]}?" if near else "Write entities and relations as a label in quotes, as prefix:name, or as <IRI>"
+        return error_at(token, f"{expected}, found the word {shortened(token)!r}", way_out, near)
+    return error_at(token, f"{expected}, found {shortened(token)!r}", "Is something missing before it?")
+
+
+def _unknown_character(text: str, offset: int) -> SparqlError:
+    if text[offset] in "\"'":
+        return in_text(text, offset, 1, "a string ends with the same quotes as it begins", "Close it; three quotes allow line breaks")
+    rule = f"the character {text[offset]!r} (U+{ord(text[offset]):04X}) has no meaning here"
+    return in_text(text, offset, 1, rule, "Names are written in quotes, IRIs in < >, and variables begin with '?'")
+
+
+def in_text(text: str, offset: int, length: int, rule: str, way_out: str) -> SparqlError:
+    """Makes the error for a part of the text that is no token."""
+    line_start = text.rfind("\n", 0, offset) + 1
+    return SparqlError(rule, way_out, text.count("\n", 0, offset) + 1, offset - line_start + 1, offset, length)

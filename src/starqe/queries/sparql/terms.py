@@ -1,0 +1,183 @@
+"""The names in a SPARQL text: from IRIs, prefixed names and labels to the identifiers of a graph."""
+
+import re
+from collections.abc import Iterable
+
+from pyoxigraph import NamedNode, RdfFormat, parse
+
+from starqe.errors import SparqlError
+from starqe.kg.graph import Graph
+from starqe.kg.iris import RDF, TYPE, Namespace, is_iri
+from starqe.kg.vocabulary import Vocabulary
+from starqe.queries.sparql.syntax import Node, error_at, refused, shortened
+from starqe.queries.sparql.write import quoted
+
+SHOWN = 10
+"""The largest number of candidates in an error."""
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_VERSIONS = ("1.0", "1.1", "1.2", "1.2-basic")
+_ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
+_NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
+
+
+def predefined_prefixes(graph: Graph) -> dict[str, str]:
+    """Returns the prefixes that a text need not declare: ``e`` and ``r`` for the graph's bases, as exports write them, and ``rdf``."""
+    return {"e": graph.names.entity_base, "r": graph.names.relation_base, "rdf": RDF}
+
+
+class SparqlTerms:
+    """Reads the names of one text, by its declarations and by what the graph has.
+
+    Raises:
+        SparqlError: A declaration is wrong.
+    """
+
+    def __init__(self, graph: Graph, declarations: Iterable[Node]) -> None:
+        self._graph = graph
+        self._prefixes = predefined_prefixes(graph)
+        self._base: str | None = None
+        for declaration in declarations:
+            *names, value = declaration.children
+            match declaration.data, names:
+                case "base", _:
+                    self._base = self.iri(value)
+                case "prefix", [prefix] if prefix.endswith(":") and prefix.count(":") == 1:
+                    self._prefixes[prefix[:-1]] = self.iri(value)
+                case "prefix", _:
+                    raise error_at(
+                        names[0], f"a prefix ends in its colon, found {shortened(names[0])!r}", "Write PREFIX ex: <http://example.org/>"
+                    )
+                case _:
+                    if _text(value) not in _VERSIONS:
+                        raise error_at(
+                            value, f"a version is one of {', '.join(_VERSIONS)}, found {shortened(value)}", 'Write VERSION "1.2"'
+                        )
+
+    def iri(self, name: Node) -> str:
+        """Returns the absolute IRI that a name stands for.
+
+        Raises:
+            SparqlError: Its prefix is not declared, it is relative without a base, or it is no IRI.
+        """
+        if name.type == "A":
+            return TYPE
+        if name.type == "PNAME":
+            prefix, _, local = name.partition(":")
+            if prefix not in self._prefixes:
+                way_out = f"Declare it: PREFIX {prefix}: <…>. Without a declaration there are {', '.join(f'{p}:' for p in self._prefixes)}"
+                raise error_at(name, f"the prefix {prefix + ':'!r} is not declared", way_out)
+            return self._prefixes[prefix] + re.sub(r"\\(.)", r"\1", local)
+        written = _unescaped(name, name[1:-1])
+        if _NOT_IN_IRI.search(written):
+            raise error_at(name, f"an IRI has no space, quote or bracket in it, found {shortened(name)}", "Encode it, as in %20")
+        if is_iri(written):
+            return written
+        if self._base is None:
+            raise error_at(
+                name,
+                f"an IRI begins with a scheme such as http: unless there is a BASE, found {shortened(name)}",
+                "Declare BASE <…>, or use a prefix",
+            )
+        try:
+            resolved = next(iter(parse(f"<a:a> <{written}> <a:a> .", format=RdfFormat.TURTLE, base_iri=self._base))).predicate
+        except SyntaxError:
+            raise error_at(
+                name, f"an IRI follows RFC 3987, found {shortened(name)}", "Is there a '%' without two digits after it?"
+            ) from None
+        return str(resolved.value)
+
+    def entity(self, node: Node) -> str:
+        """Returns the entity that an IRI, a prefixed name or a label stands for.
+
+        Raises:
+            SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
+        """
+        return self._identifier(node, "entity", self._graph.entities, self._graph.names.entities)
+
+    def relation(self, node: Node) -> str:
+        """Returns the relation that an IRI, a prefixed name or a label stands for.
+
+        Raises:
+            SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
+        """
+        return self._identifier(node, "relation", self._graph.relations, self._graph.names.relations)
+
+    def _identifier(self, node: Node, kind: str, vocabulary: Vocabulary, names: Namespace) -> str:
+        if hasattr(node, "children"):
+            return self._by_string(node, kind, vocabulary)
+        if node.type in ("INTEGER", "NUMBER"):
+            raise refused(node, "number")
+        iri = self.iri(node)
+        identifier = names.identifier(iri)
+        # Reading undoes what writing does: an IRI that stands for the reification itself is no name, whatever is called so.
+        if identifier in vocabulary and is_iri(iri) and names.term(identifier) == NamedNode(iri):
+            return identifier
+        raise _unknown(node, f"there is no {kind} {shortened(identifier)!r} in this graph", identifier, vocabulary)
+
+    def _by_string(self, node: Node, kind: str, vocabulary: Vocabulary) -> str:
+        """Returns what a string names: by identifier, by label, or by the last part of an IRI; with a language, by label only."""
+        string, *rest = node.children
+        text, language = _text(string), None
+        if node.data == "typed" and self.iri(rest[0]) != _XSD_STRING:
+            raise refused(node, "datatype")
+        if node.data == "tagged":
+            language = rest[0][1:]
+            if "--" in language:
+                raise refused(node, "direction")
+        found = vocabulary.named(text, language)
+        if len(found) > 1:
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            rule = f"{shortened(text)!r} names {len(found)} {'entities' if kind == 'entity' else 'relations'}"
+            shown = [vocabulary.identifier(id_) for id_ in found[:SHOWN]]
+            raise _error(node, rule, f"Write the identifier of one: {_listed(found[:SHOWN], shown, vocabulary)}{more}", shown)
+        if not found:
+            shown_label = f" in the language {language!r}" if language else ""
+            raise _unknown(node, f"no {kind} of this graph is called {shortened(text)!r}{shown_label}", text, vocabulary)
+        return vocabulary.identifier(found[0])
+
+
+def _unknown(node: Node, rule: str, text: str, vocabulary: Vocabulary) -> SparqlError:
+    found = vocabulary.near(text)
+    names = [vocabulary.name(id_) for id_ in found]
+    if not found:
+        return error_at(node, rule, "No similar name found")
+    return _error(node, rule, f"Did you mean {_listed(found, names, vocabulary)}?", names)
+
+
+def _error(node: Node, rule: str, way_out: str, names: Iterable[str]) -> SparqlError:
+    return error_at(node, rule, way_out, [quoted(name) for name in names])
+
+
+def _listed(ids: Iterable[int], names: Iterable[str], vocabulary: Vocabulary) -> str:
+    """Writes names as strings of SPARQL, each with its label after it if that is another text."""
+    labels = [vocabulary.label(id_) for id_ in ids]
+    return ", ".join(quoted(name) + (f" ({label})" if label != name else "") for name, label in zip(names, labels, strict=True))
+
+
+def _text(token: Node) -> str:
+    """Returns what a string in quotes says."""
+    quotes = 3 if token.startswith(('"""', "'''")) else 1
+    return _unescaped(token, token[quotes:-quotes])
+
+
+def _unescaped(token: Node, text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        short, long, letter = match.groups()
+        if letter is not None:
+            if letter not in _ESCAPES:
+                raise error_at(
+                    token,
+                    f"an escape is one of \\t \\b \\n \\r \\f \\\" \\' \\\\ \\uXXXX \\UXXXXXXXX, found {match[0]!r}",
+                    "Double the backslash",
+                )
+            return _ESCAPES[letter]
+        code = int(short or long, 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise error_at(
+                token, f"a character has a code below 110000 outside of D800…DFFF, found {match[0]!r}", "Write the character itself"
+            )
+        return chr(code)
+
+    return _ESCAPE.sub(character, text)

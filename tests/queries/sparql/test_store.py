@@ -1,0 +1,129 @@
+"""Any SPARQL over what is known: the rows of a store, within limits of time, memory and rows."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from starqe.deadline import Deadline
+from starqe.errors import DeadlineError, QueryError, UnsupportedError
+from starqe.kg import Statement, graph_of
+from starqe.queries.sparql.store import KnownStore, Rows, Triples
+
+ENTITY, RELATION = "urn:starqe:entity:", "urn:starqe:relation:"
+PREFIXES = {"e": ENTITY, "r": RELATION}
+TRAIN = [
+    Statement("Einstein", "educatedAt", "ETH", (("degree", "BSc"),)),
+    Statement("Einstein", "educatedAt", "UZH", (("degree", "PhD"),)),
+    Statement("Curie", "educatedAt", "Sorbonne"),
+]
+TEST = [Statement("Curie", "bornIn", "Warsaw")]
+
+
+@pytest.fixture(scope="module")
+def store():
+    with KnownStore(graph_of(TRAIN, test=TEST)) as opened:
+        yield opened
+
+
+def entities(rows: Rows, variable: str) -> list[str]:
+    return sorted(row[variable]["value"].removeprefix(ENTITY) for row in rows.rows)
+
+
+def test_what_the_language_of_starqe_lacks_is_answered_as_a_store_does(store):
+    counted = store.query("SELECT ?who (COUNT(?u) AS ?n) { ?who r:educatedAt ?u } GROUP BY ?who ORDER BY DESC(?n)", prefixes=PREFIXES)
+    assert counted.variables == ("who", "n")
+    assert [(row["who"]["value"].removeprefix(ENTITY), row["n"]["value"]) for row in counted.rows] == [("Einstein", "2"), ("Curie", "1")]
+    either = store.query("SELECT ?x { { ?x r:bornIn ?y } UNION { e:Einstein r:educatedAt ?x } }", prefixes=PREFIXES)
+    assert entities(either, "x") == ["Curie", "ETH", "UZH"]
+    without = store.query("SELECT ?x { ?x r:educatedAt ?u FILTER NOT EXISTS { ?x r:bornIn ?y } }", prefixes=PREFIXES)
+    assert entities(without, "x") == ["Einstein", "Einstein"]  # duplicates as SPARQL has them
+    assert store.query("ASK { e:Curie r:bornIn e:Warsaw }", prefixes=PREFIXES) is True
+
+
+def test_qualifiers_are_reifiers(store):
+    found = store.query("SELECT ?u { << e:Einstein r:educatedAt ?u >> r:degree e:BSc }", prefixes=PREFIXES)
+    assert entities(found, "u") == ["ETH"]
+
+
+def test_a_graph_is_constructed(store):
+    found = store.query("CONSTRUCT { ?y r:birthplaceOf ?x } { ?x r:bornIn ?y }", prefixes=PREFIXES)
+    assert found == Triples((f"<{ENTITY}Warsaw> <{RELATION}birthplaceOf> <{ENTITY}Curie> .",), True)
+
+
+def test_only_known_splits_are_in_the_store():
+    with KnownStore(graph_of(TRAIN, test=TEST), ["train"]) as store:
+        assert store.query("ASK { ?x <urn:starqe:relation:bornIn> ?y }") is False
+        assert store.query("ASK { ?x <urn:starqe:relation:educatedAt> ?y }") is True
+
+
+def test_rows_are_cut_at_the_limit_and_that_is_said(store):
+    cut = store.query("SELECT * { ?s ?p ?o }", max_rows=2)
+    assert (len(cut.rows), cut.complete) == (2, False)
+    whole = store.query("SELECT * { ?s r:bornIn ?o }", prefixes=PREFIXES, max_rows=1)
+    assert (len(whole.rows), whole.complete) == (1, True)
+
+
+def test_a_text_that_is_no_sparql_is_refused(store):
+    with pytest.raises(QueryError, match="not a SPARQL query"):
+        store.query("MATCH (n) RETURN n")
+    with pytest.raises(QueryError, match="not a SPARQL query"):
+        store.query("INSERT DATA { <urn:a> <urn:b> <urn:c> }")
+
+
+@pytest.mark.parametrize("text", ["SELECT * { SERVICE <http://localhost:1/> { ?s ?p ?o } }", "ASK { service silent ?x { ?s ?p ?o } }"])
+def test_no_other_service_is_asked(store, text):
+    with pytest.raises(UnsupportedError, match="from this graph alone, found SERVICE"):
+        store.query(text)
+
+
+@pytest.mark.parametrize("text", ['ASK { ?s ?p "SERVICE" }', "ASK { ?service ?p <urn:x:SERVICE> } # SERVICE", "ASK { ?s r:SERVICE ?o }"])
+def test_the_word_service_may_stand_in_names_and_texts(store, text):
+    assert store.query(text, prefixes=PREFIXES) is False
+
+
+ENDLESS = "SELECT (COUNT(*) AS ?n) { " + " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(12)) + " }"
+
+
+def test_a_query_that_takes_too_long_is_stopped_and_others_go_on(store):
+    with pytest.raises(DeadlineError, match="needs more"):
+        store.query(ENDLESS, deadline=Deadline(0.2))
+    assert store.query("ASK { ?s ?p ?o }") is True
+    assert _running(store) == 0
+
+
+def test_a_query_that_nobody_waits_for_is_stopped(store):
+    end = time.monotonic() + 0.2
+    with pytest.raises(DeadlineError, match="nobody waits"):
+        store.query(ENDLESS, deadline=Deadline(wanted=lambda: time.monotonic() < end))
+    assert _running(store) == 0
+
+
+def test_a_query_that_needs_too_much_memory_is_stopped_and_others_go_on():
+    with KnownStore(graph_of(TRAIN, test=TEST), memory=50 << 20) as store:
+        with pytest.raises(UnsupportedError, match="amount of memory"):
+            store.query("SELECT * { " + " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(6)) + " } ORDER BY ?a1", deadline=Deadline(60))
+        assert store.query("ASK { ?s ?p ?o }") is True
+
+
+def test_many_threads_ask_at_once(store):
+    texts = [f"SELECT ?s {{ ?s ?p ?o }} LIMIT {count}" for count in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        assert [len(found.rows) for found in threads.map(store.query, texts)] == list(range(8))
+
+
+def test_a_store_that_was_ended_is_started_again(store):
+    store.query("ASK { ?s ?p ?o }")
+    store._process.kill()
+    store._process.wait()
+    assert store.query("ASK { ?s ?p ?o }") is True
+
+
+def _running(store: KnownStore) -> int:
+    """The number of processes of queries, once those that were ended are gone."""
+    for _ in range(100):
+        if not (children := psutil.Process(store._process.pid).children()):
+            break
+        time.sleep(0.02)
+    return len(children)
