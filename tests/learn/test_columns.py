@@ -124,7 +124,7 @@ def test_gradients_of_several_batches_add_up():
 def test_the_binary_loss_compares_with_all_entities():
     vectors, matrix = example()
     columns, offsets, answers = draw(V, 40, OFFSETS, ANSWERS, noise())
-    with pytest.raises(ConfigError, match="columns stand for others in the softmax loss only"):
+    with pytest.raises(ConfigError, match="negatives are sampled for the softmax loss only"):
         ScoreLoss("dot", "binary")(vectors, matrix[:V], offsets, answers, columns=columns)
-    with pytest.raises(ConfigError, match="candidates stand for others in the softmax loss only, found the loss 'binary'"):
+    with pytest.raises(ConfigError, match="negatives are sampled for the softmax loss only, found the loss 'binary'"):
         Recipe.parse({"train": {"loss": "binary", "candidates": 100}})

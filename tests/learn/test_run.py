@@ -1,11 +1,13 @@
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from starqe.errors import MismatchError, StorageError
-from starqe.kg import Statement, graph_of, with_split
+from starqe.kg import Statement, graph_of, save_graph, with_split
 from starqe.learn import QueryLesson, Run, Trainer
 from starqe.queries import reify
 
@@ -77,10 +79,31 @@ def test_a_checkpoint_of_another_model_is_an_error_and_loses_nothing(trainer, qu
     made.train()
     config, metrics = tmp_path / "run" / "config.toml", made._run.metrics()
     config.write_text(config.read_text().replace("width = 16", "width = 32"))
+    with pytest.raises(StorageError, match=r"config\.toml: damaged or changed \(checksum \w+, its header says \w+\)\. Restore it"):
+        Run.open(tmp_path / "run")
+    header = json.loads((tmp_path / "run" / "run.json").read_text())
+    del header["checksum"], header["checksums"]  # as earlier versions wrote it
+    (tmp_path / "run" / "run.json").write_text(json.dumps(header))
     run = Run.open(tmp_path / "run")
     with pytest.raises(StorageError, match=r"do not fit its config\.toml.*Train it again"):
         Trainer(run, QueryLesson(run, queries)).resume()
     assert run.metrics() == metrics
+
+
+def test_a_run_whose_graph_is_another_one_is_an_error(trainer, tmp_path: Path) -> None:
+    trainer()
+    save_graph(graph_of([Statement("a", "r", "b")]), tmp_path / "run" / "graph", overwrite=True)
+    with pytest.raises(
+        MismatchError, match=r"graph is not the graph that the run was made with \(fingerprint \w{12}, run\.json says \w{12}\)"
+    ):
+        Run.open(tmp_path / "run")
+
+
+def test_weights_of_a_version_without_checksums_are_read(trainer, tmp_path: Path) -> None:
+    made = trainer("train.epochs=1")
+    made.train()
+    save_file(made.model.state_dict(), tmp_path / "run" / "weights.safetensors")
+    assert Run.open(tmp_path / "run").encoder().state_dict().keys() == made.model.state_dict().keys()
 
 
 def test_damaged_weights_are_an_error_and_no_pickle_is_read(trainer, tmp_path: Path) -> None:

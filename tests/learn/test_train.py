@@ -1,3 +1,4 @@
+import itertools
 import json
 import math
 import random
@@ -256,9 +257,9 @@ def test_every_preset_trains_a_step_on_every_variant(name: str, variant: str, gr
     assert all(torch.isfinite(value).all() for value in after.values() if value.is_floating_point())
 
 
-@pytest.mark.full
-def test_killed_at_ten_moments_a_training_resumes_to_the_same_weights(graph, query_folder: Path, tmp_path: Path) -> None:
-    """Kills the real command with SIGKILL, with a schedule, averaging and validation active."""
+@pytest.mark.parametrize("times", [pytest.param(3, marks=pytest.mark.full), pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_a_training_resumes_to_the_same_weights(graph, query_folder: Path, tmp_path: Path, times: int) -> None:
+    """Ends the real command by SIGKILL, SIGINT and SIGTERM in turn, with a schedule, averaging and validation active."""
     save_graph(graph, tmp_path / "graph")
     settings = ["--preset", "demo", *(f"--set={setting}" for setting in _KILLED)]
     command = [sys.executable, "-m", "starqe", "train", str(tmp_path / "graph"), str(query_folder), "--threads", "1", "--json"]
@@ -267,15 +268,21 @@ def test_killed_at_ten_moments_a_training_resumes_to_the_same_weights(graph, que
     draw = random.Random(0)
     killed = tmp_path / "killed"
     moments, reached = [], 0
-    for wanted in sorted(draw.sample(range(1, steps - 5), 10)):
+    ends = itertools.cycle(((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130), (signal.SIGTERM, 143)))
+    for wanted in sorted(draw.sample(range(1, steps - 5), times)):
+        how, code = next(ends)
         start = ["--resume"] if moments else settings
         with subprocess.Popen([*command, *start, "--out", str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             while _checkpointed(killed) < wanted:
                 assert process.poll() is None, process.stderr.read().decode()
                 time.sleep(0.005)
             time.sleep(draw.uniform(0, 0.03))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
+            process.send_signal(how)
+            said = process.stderr.read().decode()
+        assert process.returncode in (code, -how), said  # a signal before the training has begun ends the program as any other
+        begun = how != signal.SIGKILL and _checkpointed(killed) > reached
+        assert "To go on: starqe train " in said or not begun, said
+        assert "Traceback" not in said
         assert _checkpointed(killed) >= max(wanted, reached)  # nothing that was saved is lost
         reached = _checkpointed(killed)
         moments.append(f"step {reached}")
@@ -302,3 +309,34 @@ _KILLED = (
     "train.validation_queries=20",
     "train.warmup=0.1",
 )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("settings", [(), ("train.average=0.9", "train.candidates=5")])
+def test_an_interrupted_training_goes_on_from_the_step_where_it_was(
+    trainer: MakeTrainer, tmp_path: Path, settings: tuple[str, ...], queries, validation
+) -> None:
+    """Ctrl-C comes in the middle of a step; no checkpoint was due."""
+    trainer(*settings, name="whole").train()
+    broken = trainer(*settings, "train.checkpoint_seconds=9999", name="broken")
+    loss, steps = broken.lesson.loss_per_query, []
+
+    def interrupted(*arguments: object) -> object:
+        steps.append(1)
+        if len(steps) == 7:
+            signal.raise_signal(signal.SIGINT)
+        return loss(*arguments)
+
+    broken.lesson.loss_per_query = interrupted
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of the tests ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            broken.train()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    run = Run.open(tmp_path / "broken")
+    again = Trainer(run, QueryLesson(run, queries, validation))
+    assert again.resume()
+    assert again.counters.step == 7
+    again.train()
+    assert weights_hash(tmp_path / "broken") == weights_hash(tmp_path / "whole")

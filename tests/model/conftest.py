@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from tests.columns import query_table
 
 from starqe.model import Batch, Space, collate
 from starqe.queries.shape import Shape
@@ -15,7 +16,7 @@ def small_table(edges: str, anchors: Sequence, relations: Sequence, pairs: Pairs
     shape = Shape.parse("small", edges)
     flat = [pair for query in pairs for edge in query for pair in edge]
     answers = answers or [[0] for _ in anchors]
-    return QueryTable(
+    return query_table(
         shape,
         np.array(anchors, np.int32),
         np.array(relations, np.int32),

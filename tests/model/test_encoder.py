@@ -3,12 +3,12 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from tests.columns import query_table
 
 from starqe.model import Encoder, ModelConfig, Space, collate, config
 from starqe.model.embedding import InputEmbedding
 from starqe.model.steps import plan
 from starqe.queries.shape import Shape
-from starqe.queries.table import QueryTable
 
 SMALL = {"width": 8, "heads": 2, "layers": 2}
 CHOICES = (
@@ -183,7 +183,7 @@ def test_entities_begin_with_the_length_that_was_chosen(length, space):
 
 def test_a_user_shape_with_parallel_edges_and_a_loop_of_edges_is_encoded(space):
     shape = Shape.parse("knot", "A>x A>x x>? ?>A")
-    query = QueryTable(
+    query = query_table(
         shape,
         np.array([[1]], np.int32),
         np.array([[0, 1, 2, 0]], np.int32),

@@ -7,8 +7,7 @@ import pydantic
 from starqe.config import Section
 from starqe.model.config import ModelConfig
 from starqe.queries.shape import SHAPES
-
-Variant = Literal["qualified", "triple-only", "reified"]
+from starqe.queries.variants import Variant
 
 
 class LoopConfig(Section):
@@ -17,15 +16,15 @@ class LoopConfig(Section):
     loss: Literal["softmax", "binary"] = "softmax"
     """Softmax cross-entropy with the mass spread over the answers, or the paper's binary cross-entropy."""
     candidates: int = pydantic.Field(default=0, ge=0)
-    """Softmax compares with the answers of a batch and so many entities that stand for all others; 0 compares with all."""
+    """The number of sampled negatives that the softmax loss compares with, beside the answers of a batch; 0 compares with all entities."""
     smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Label smoothing: this share of the mass is spread over all entities."""
     batch: int = pydantic.Field(default=512, ge=1)
-    """Queries a step."""
+    """Queries per step."""
     learning_rate: float = pydantic.Field(default=1e-3, gt=0)
     """The highest learning rate of Adam."""
     embedding_rate: float = pydantic.Field(default=1.0, gt=0)
-    """The embeddings learn at so many times that rate: most of their rows are seen rarely, the other weights at every step."""
+    """The rate of the embeddings, as a multiple of that one: most of their rows are seen rarely, the other weights at every step."""
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
     """How the rate falls from there to its end: not at all, as half a cosine, or evenly."""
     warmup: float = pydantic.Field(default=0.01, ge=0, lt=1)
@@ -37,20 +36,20 @@ class LoopConfig(Section):
     clip: float = pydantic.Field(default=0.0, ge=0)
     """The largest norm of the gradient; 0 leaves it as it is."""
     average: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """The model is the running average of the weights with this decay a step; 0 takes the last weights."""
+    """The model is the running average of the weights with this decay per step; 0 takes the last weights."""
     epochs: int = pydantic.Field(default=12, ge=1)
     """The length of the training; a limit in minutes overrides it."""
     patience: int = pydantic.Field(default=0, ge=0)
-    """Training stops after so many epochs without a better validation; 0 never does."""
+    """Training stops after this number of epochs without a better validation; 0 never does."""
     delta: float = pydantic.Field(default=0.0, ge=0)
     """A validation is better if it exceeds the best by this share."""
     checkpoint_seconds: float = pydantic.Field(default=120, ge=0)
     """The state to resume from is saved this often."""
 
     @pydantic.model_validator(mode="after")
-    def _stand_for_others(self) -> Self:
+    def _check_sampling(self) -> Self:
         if self.candidates and self.loss != "softmax":
-            raise ValueError(f"candidates stand for others in the softmax loss only, found the loss '{self.loss}'. Set train.candidates=0")
+            raise ValueError(f"negatives are sampled for the softmax loss only, found the loss '{self.loss}'. Set train.candidates=0")
         return self
 
 
@@ -62,17 +61,17 @@ class TrainConfig(LoopConfig):
     variant: Variant = "qualified"
     """The form of the queries: as they are, without their qualifiers, or in standard reification."""
     queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
-    """An epoch has at most so many queries of each shape, drawn afresh every time."""
+    """The number of queries per shape and epoch, at most; they are sampled anew for every epoch."""
     pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
-    """They are drawn out of the first so many of a table, which are a uniform sample of it."""
+    """They are sampled from this many queries at the beginning of a table, which are a uniform sample of it."""
     one_hop: Literal["none", "plain", "varied"] = "plain"
     """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
     one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
-    """An epoch has at most so many of them in each direction."""
+    """The number of them per direction and epoch, at most."""
     varied_per_shape: int = pydantic.Field(default=0, ge=0)
-    """So many more queries of each shape are drawn from all training statements, edges in either direction, with none to two qualifiers."""
+    """The number of further queries per shape, sampled from all training statements: edges in either direction, none to two qualifiers."""
     validation_queries: int = pydantic.Field(default=500, ge=0)
-    """After each epoch, the first so many validation queries of each shape are ranked; 0 keeps the last weights."""
+    """The number of validation queries per shape that are ranked after each epoch; 0 keeps the last weights."""
 
 
 class AnyRecipe(Section):
@@ -81,9 +80,9 @@ class AnyRecipe(Section):
     kind: str
     """The kind of model: recipes of different kinds have different keys."""
     seed: int = 0
-    """Decides the first weights, the order of the queries, and what steps draw (dropout, candidates), each by a stream of its own."""
+    """Decides the first weights, the order of the queries, and what steps sample (dropout, negatives), each by a stream of its own."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to train: CUDA (with mixed precision) when it is there, else the processor."""
+    """Where the model is trained and used: on CUDA (training with mixed precision) if there is one, else on the processor."""
     train: LoopConfig = LoopConfig()
 
 

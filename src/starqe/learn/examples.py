@@ -1,17 +1,22 @@
 """What a model is trained on: query tables, auxiliary one-hop queries, and the order of an epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from starqe.kg import Graph
-from starqe.learn.config import TrainConfig, Variant
-from starqe.queries import SHAPES, QueryTable, Shape, answer_rows, reify, sample, triple_only, turned
-from starqe.queries.shape import INVERSE
+from starqe.kg.known import Side
+from starqe.learn.config import TrainConfig
+from starqe.queries import QueryTable, Shape, answer_rows, reify, sample, triple_only, turned
+from starqe.queries.shape import ONE_HOP
+from starqe.queries.table import one_hop_table
+from starqe.queries.variants import Variant
+from starqe.ragged import IntArray, Ragged
 from starqe.seed import generator
 
-Part = tuple[QueryTable, np.ndarray]
+Part = tuple[QueryTable, IntArray]
 """A table and some of its rows, as `collate` takes them."""
 
 
@@ -24,56 +29,38 @@ def one_hop_tables(graph: Graph, qualified: bool, seed: int) -> list[QueryTable]
     """
     rows = graph.known(["train"]).rows
     tables = []
-    for shape, given, wanted in ((SHAPES["1p"], graph.head, graph.tail), (INVERSE, graph.tail, graph.head)):
+    ends: tuple[tuple[Side, IntArray, IntArray], ...] = (("head", graph.head, graph.tail), ("tail", graph.tail, graph.head))
+    for side, given, wanted in ends:
         keys = np.stack([given[rows], graph.relation[rows]], axis=1)
         constants, query = np.unique(keys, axis=0, return_inverse=True)
-        offsets, answers = _grouped(query.ravel(), wanted[rows], len(constants))
-        plain = np.zeros(len(constants) + 1, np.int64)
-        empty = np.empty(0, np.int32)
-        tables.append(QueryTable(shape, constants[:, :1].copy(), constants[:, 1:].copy(), plain, empty, empty, offsets, answers))
+        answers = _grouped(query.ravel(), wanted[rows], len(constants))
+        tables.append(one_hop_table(side, constants[:, 0].copy(), constants[:, 1].copy(), Ragged.empty(len(constants), 2), answers))
         if qualified:
-            tables.append(_qualified(graph, shape, given, wanted, seed))
+            tables.append(_qualified(graph, side, given, seed))
     return tables
 
 
-def _qualified(graph: Graph, shape: Shape, given: np.ndarray, wanted: np.ndarray, seed: int) -> QueryTable:
-    """Makes one query a training statement with qualifiers, with a random subset of them; the known answers all count."""
+def _qualified(graph: Graph, side: Side, given: IntArray, seed: int) -> QueryTable:
+    """Makes one query per training statement with qualifiers, with a random subset of them; all known answers count."""
     known = graph.known(["train"])
-    random = generator(seed, f"qualified one-hop {shape.name}")
-    counts = np.diff(graph.offsets)
-    rows = known.rows[counts[known.rows] > 0]
-    owner = np.repeat(np.arange(len(rows)), counts[rows])
-    pairs = np.concatenate([np.arange(graph.offsets[row], graph.offsets[row + 1]) for row in rows]) if len(rows) else np.empty(0, np.int64)
-    kept = random.random(len(pairs)) < 0.5
-    first = np.searchsorted(owner, np.arange(len(rows)))
-    kept[first + random.integers(0, np.maximum(counts[rows], 1))] = True  # never none
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=len(rows)))]).astype(np.int64)
-    table = QueryTable(
-        shape,
-        given[rows][:, None],
-        graph.relation[rows][:, None],
-        offsets,
-        graph.pair_relation[pairs[kept]],
-        graph.pair_value[pairs[kept]],
-        np.arange(len(rows) + 1),
-        wanted[rows],
-    )
-    answer_offsets, answers = answer_rows(known, table)
-    return QueryTable(
-        shape, table.anchors, table.relations, offsets, table.pair_relation, table.pair_value, answer_offsets, answers.astype(np.int32)
-    )
+    random = generator(seed, f"qualified one-hop {ONE_HOP[side].name}")
+    rows = known.rows[graph.pairs.counts[known.rows] > 0]
+    pairs = graph.pairs.take(rows)
+    kept = random.random(len(pairs.items)) < 0.5
+    kept[pairs.offsets[:-1] + random.integers(0, np.maximum(pairs.counts, 1))] = True  # never none
+    table = one_hop_table(side, given[rows], graph.relation[rows], pairs.where(kept))
+    return replace(table, answers=answer_rows(known, table))
 
 
-def _grouped(group: np.ndarray, values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the distinct values of each group, ascending, as offsets and items."""
+def _grouped(group: IntArray, values: IntArray, count: int) -> Ragged:
+    """Returns the distinct values of each group, ascending."""
     width = int(values.max(initial=0)) + 1
     codes = np.unique(group.astype(np.int64) * width + values)
-    offsets = np.searchsorted(codes // width, np.arange(count + 1)).astype(np.int64)
-    return offsets, (codes % width).astype(np.int32)
+    return Ragged.of_owner(codes // width, (codes % width).astype(np.int32), count)
 
 
 def as_variant(table: QueryTable, variant: Variant, graph: Graph) -> list[Part]:
-    """Gives a table in the form that a model takes; the rows say which of the given ones they are."""
+    """Returns a table in the form that a model takes; the rows say which of the given ones they are."""
     if variant == "reified":
         return [(part.table, part.rows) for part in reify(table, len(graph.entities), len(graph.relations))]
     return [(triple_only(table) if variant == "triple-only" else table, np.arange(len(table)))]
@@ -109,7 +96,7 @@ class Examples:
                 drawn = varied_tables(graph, table.shape, config.varied_per_shape, seed)
                 parts = [part for more in drawn for part, _ in as_variant(more, config.variant, graph)]
                 self._groups.append((parts, config.queries_per_shape))
-        for shape in (SHAPES["1p"], INVERSE):
+        for shape in ONE_HOP.values():
             parts = [part for table in auxiliary if table.shape == shape for part, _ in as_variant(table, config.variant, graph)]
             if parts:
                 self._groups.append((parts, config.one_hop_per_direction))
@@ -118,16 +105,16 @@ class Examples:
 
     @property
     def per_epoch(self) -> int:
-        """How many queries an epoch has."""
+        """The number of queries per epoch."""
         return sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups)
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches per epoch."""
         return -(-self.per_epoch // self._batch)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
-        """Gives the batches of an epoch, from the given one on."""
+        """Yields the batches of an epoch, from the given one on."""
         random = generator(self._seed, f"epoch {epoch}")
         tables, rows, first = [], [], 0
         for group, limit in self._groups:
@@ -145,7 +132,7 @@ class Examples:
             yield _parts(self.tables, table[chosen], row[chosen])
 
 
-def _parts(tables: Sequence[QueryTable], table: np.ndarray, row: np.ndarray) -> list[Part]:
+def _parts(tables: Sequence[QueryTable], table: IntArray, row: IntArray) -> list[Part]:
     order = np.argsort(table, kind="stable")
     table, row = table[order], row[order]
     bounds = np.searchsorted(table, np.arange(len(tables) + 1))

@@ -5,7 +5,7 @@ resumed alike.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,10 @@ from starqe.errors import QueryError
 from starqe.learn.columns import draw
 from starqe.learn.examples import Examples, Part
 from starqe.learn.loss import ScoreLoss
-from starqe.learn.run import Run
+from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
-from starqe.measure.evaluate import WORKERS, Measure, evaluate
+from starqe.measure.baseline import FrequencyScorer
+from starqe.measure.evaluate import Measure, Scorer, evaluate, workers_for
 from starqe.measure.rows import Row
 from starqe.model import Encoder, collate
 from starqe.queries import QueryTable, check_tables
@@ -32,11 +33,11 @@ class Lesson(Protocol[Batch]):
 
     @property
     def per_epoch(self) -> int:
-        """How many queries an epoch has."""
+        """The number of queries per epoch."""
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches per epoch."""
 
     @property
     def validates(self) -> bool:
@@ -46,16 +47,19 @@ class Lesson(Protocol[Batch]):
         """Makes a model with its first weights; the seed decides them."""
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Gives the batches of an epoch, from the given one on; they depend on the seed and the epoch alone."""
+        """Yields the batches of an epoch, from the given one on; they depend on the seed and the epoch alone."""
 
     def loss_per_query(self, model: nn.Module, batch: Batch, noise: torch.Generator) -> tuple[Tensor, int]:
-        """Gives the mean loss over the queries of a batch, ready for ``backward``, and their number."""
+        """Computes the mean loss over the queries of a batch, ready for ``backward``, and their number."""
 
     def validate(self, model: nn.Module) -> Validation:
         """Measures a model on validation."""
 
+    def baseline(self) -> Validation:
+        """Measures the most frequent entity for each relation on the same validation: what a model should exceed."""
+
     def memory_mb(self, model: nn.Module, copies: int) -> int:
-        """Estimates the memory that training takes, with so many copies of the weights (gradients and moments among them)."""
+        """Estimates the memory that training takes, with this many copies of the weights (gradients and moments among them)."""
 
 
 class QueryLesson:
@@ -78,12 +82,12 @@ class QueryLesson:
 
     @property
     def per_epoch(self) -> int:
-        """How many queries an epoch has."""
+        """The number of queries per epoch."""
         return self.examples.per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches per epoch."""
         return self.examples.steps_per_epoch
 
     @property
@@ -96,11 +100,11 @@ class QueryLesson:
         return Encoder(self._run.recipe.model, self._run.space, self._run.recipe.seed)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
-        """Gives the batches of an epoch, from the given one on."""
+        """Yields the batches of an epoch, from the given one on."""
         return self.examples.batches(epoch, start)
 
     def loss_per_query(self, model: nn.Module, batch: list[Part], noise: torch.Generator) -> tuple[Tensor, int]:
-        """Gives the mean loss over the queries of a batch, and their number."""
+        """Computes the mean loss over the queries of a batch, and their number."""
         assert isinstance(model, Encoder)
         device = model.embedding.weight.device
         collated = collate(batch, model.space).to(device)
@@ -111,33 +115,43 @@ class QueryLesson:
         return self._loss(vectors.float(), entities, offsets, answers, columns=columns), len(collated)
 
     def validate(self, model: nn.Module) -> Validation:
-        """Gives the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
-        if not self.validates:
-            return {}
-        rows = self.measure(model)
-        return {row["shape"]: round(row["ours"], 3) for row in rows if (row["metric"], row["average"]) == ("MRR", "macro")}
+        """Computes the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
+        return _mrr(self.measure(model)) if self.validates else {}
+
+    def baseline(self) -> Validation:
+        """Measures the most frequent entity for each relation on the same validation."""
+        return _mrr(self._measured(FrequencyScorer(self._run.graph))) if self.validates else {}
 
     def measure(self, model: nn.Module) -> list[Row]:
-        """Ranks the answers of the validation queries; gives all metrics (paper protocol)."""
+        """Ranks the answers of the validation queries; returns all metrics (paper protocol)."""
         assert isinstance(model, Encoder)
-        scorer = EncoderScorer(model, self._run.graph, self._config.variant)
+        return self._measured(EncoderScorer(model, self._run.graph, self._config.variant))
+
+    def _measured(self, scorer: Scorer) -> list[Row]:
         return evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
 
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
         weights = sum(parameter.numel() for parameter in model.parameters()) * 4
         buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
-        tables = sum(
-            t.pair_offsets.nbytes + t.pair_relation.nbytes * 2 + t.anchors.nbytes + t.relations.nbytes + t.answers.nbytes
-            for t in self.examples.tables
-        )
+        tables = sum(table.nbytes for table in self.examples.tables)
         return round((weights * copies + buffers + tables) / 1e6)
+
+
+def _mrr(rows: list[Row]) -> Validation:
+    return {row.shape: round(row.ours, 3) for row in rows if (row.metric, row.average) == ("MRR", "macro") and row.ours is not None}
 
 
 def buffer_bytes(loss: str, entities: int) -> int:
     """Estimates the buffers of scores: those of the loss, and one for each thread that ranks in validation."""
-    rows = 128 * (2 if loss == "binary" else 1) + Measure().batch * min(torch.get_num_threads(), WORKERS)
+    rows = 128 * (2 if loss == "binary" else 1) + Measure().batch * workers_for(torch.get_num_threads())
     return rows * entities * 4
+
+
+def evaluation_bytes(run: RunFolder[Any]) -> int:
+    """Estimates the memory that ranking with the models of a run takes beyond the program and the graph: weights and scores."""
+    weights = sum(file.stat().st_size for file in run.folder.rglob("weights.safetensors"))
+    return 2 * weights + Measure().batch * workers_for(torch.get_num_threads()) * len(run.graph.entities) * 4
 
 
 def _first(table: QueryTable, count: int) -> QueryTable:

@@ -1,4 +1,4 @@
-"""The loss over all entities, or over some that stand for all, fused with the scores: one small buffer, three dense products a step.
+"""The loss over all entities, or over sampled negatives, fused with the scores: one small buffer, three dense products per step.
 
 B queries · V entities · D width. Autograd's own path makes several (B, V) tensors a step, and fresh memory of that size costs as
 much as the arithmetic. Here a block of queries at a time is scored, turned into its loss and then into its gradient in one
@@ -8,8 +8,8 @@ The targets of query i over the entities are, with k_i answers and the label smo
 
     y = (1 - ε) t + ε / V        where t is, at an answer, 1 / k_i for the softmax loss and 1 for the binary loss, and 0 elsewhere.
 
-The softmax loss may also compare with some entities that stand for all (`starqe.learn.columns`). Then V is their number, an entity that
-stands for n counts as n with its score, and has n parts of the smoothing.
+The softmax loss may also compare with sampled negatives (`starqe.learn.columns`). Then V is the number of columns; a negative of
+weight n counts n times with its score, and has n parts of the smoothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class Targets:
     spread: Tensor | None = None  # (V,) which part of the smoothing each column has; the same if left out
 
     def weighted_sum(self, values: Tensor, mass: Tensor) -> Tensor:
-        """Gives Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
+        """Computes Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
         total = values.new_zeros(len(values)).index_add_(0, self.row, mass * values.view(-1)[self.cell])
         if not self.smoothing:
             return total
@@ -58,11 +58,11 @@ class Targets:
 
 
 Scratch = Callable[[], Tensor]
-"""Gives a second buffer of the shape of the scores, to those who need one."""
+"""Returns a second buffer of the shape of the scores, if one is needed."""
 
 
 def softmax_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:  # noqa: ARG001
-    """Gives the cross-entropy -Σ_v y_v log softmax(s)_v of each query, and leaves its gradient softmax(s) - y in the scores.
+    """Computes the cross-entropy -Σ_v y_v log softmax(s)_v of each query, and leaves its gradient softmax(s) - y in the scores.
 
     Returns:
         The losses, and the factor that the gradient in the buffer still lacks. (rows,)
@@ -76,7 +76,7 @@ def softmax_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Te
 
 
 def binary_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:
-    """Gives the mean binary cross-entropy (1/V) Σ_v (log(1 + exp s_v) - y_v s_v) of each query; the gradient is (σ(s) - y) / V.
+    """Computes the mean binary cross-entropy (1/V) Σ_v (log(1 + exp s_v) - y_v s_v) of each query; the gradient is (σ(s) - y) / V.
 
     Returns:
         The losses, and the factor that the gradient in the buffer still lacks. (rows,)
@@ -97,7 +97,7 @@ LOSSES: Mapping[str, Loss] = {"softmax": softmax_loss, "binary": binary_loss}
 
 
 class ScoreLoss:
-    """Compares query vectors with the entities, and gives the mean loss of a query with its gradients.
+    """Compares query vectors with the entities, and computes the mean loss per query with its gradients.
 
         loss_per_query = score_loss(vectors, encoder.entity_matrix(), batch.answer_offsets, batch.answers)
         loss_per_query.backward()
@@ -139,7 +139,7 @@ class ScoreLoss:
         weights: Tensor | None = None,
         columns: Columns | None = None,
     ) -> Tensor:
-        """Gives the mean loss of a query, each times its weight.
+        """Computes the mean loss per query, each times its weight.
 
         Args:
             vectors: The query vectors. (B, D)
@@ -151,10 +151,10 @@ class ScoreLoss:
 
         Raises:
             InputError: A query has no answer.
-            ConfigError: The loss is not one that some entities can stand for all in.
+            ConfigError: Negatives are sampled for the softmax loss only.
         """
         if columns is not None and self.loss is not softmax_loss:
-            raise ConfigError("columns stand for others in the softmax loss only, found another one. Compare with all entities")
+            raise ConfigError("negatives are sampled for the softmax loss only, found another loss. Compare with all entities")
         counts = answer_offsets.diff()
         if int(counts.min()) == 0:
             raise InputError(f"a query to learn from has an answer, found none for query {int(counts.argmin())} of the batch")
@@ -174,7 +174,7 @@ class ScoreLoss:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean loss and, to learn, its gradients without autograd.
 
-        ``logs`` is the logarithm of how many each of the entities stands for, or None where they are all. (V,)
+        ``logs`` is the logarithm of the weight of each column, or None where the columns are all entities. (V,)
 
         Returns:
             The loss, the gradient of the vectors, and that of the entities: where they are all, of their leaf, in a buffer that is
@@ -227,7 +227,7 @@ class ScoreLoss:
         return Targets(row, cell, counts.to(scores.dtype).reciprocal()[row], self.smoothing)
 
     def _buffer(self, name: str, part: Tensor, entities: int) -> Tensor:
-        """Gives a (rows, V) buffer, the same one in every call that fits into it."""
+        """Returns a (rows, V) buffer, the same one in every call that fits into it."""
         size = len(part) * entities
         buffer = self._buffers.get(name)
         if buffer is None or buffer.numel() < size or buffer.dtype != part.dtype or buffer.device != part.device:
@@ -235,19 +235,19 @@ class ScoreLoss:
         return buffer[:size].view(len(part), entities)
 
     def begin_gradient(self, entities: Tensor) -> None:
-        """Gives the entities' leaf a gradient of zeros if it has none; in memory that is kept, since fresh pages cost more than zeros."""
+        """Sets the gradient of the entities' leaf to zeros if it has none, in memory that is reused: fresh pages cost more than zeros."""
         leaf = leaf_of(entities)
         if leaf.grad is None:
             leaf.grad = self._kept(leaf).zero_()
 
     def _gradient_buffer(self, entities: Tensor) -> Tensor:
-        """Gives the buffer for the gradient of the entities' leaf, with zeros after the rows of the entities."""
+        """Returns the buffer for the gradient of the entities' leaf, with zeros after the rows of the entities."""
         buffer = self._kept(leaf_of(entities))
         buffer[len(entities) :].zero_()
         return buffer
 
     def _kept(self, leaf: Tensor) -> Tensor:
-        """Gives a buffer of the shape of a leaf: the same one in every call, unless it is the leaf's gradient now."""
+        """Returns a buffer of the shape of a leaf: the same one in every call, unless it is the leaf's gradient now."""
         buffer = self._buffers.get("gradient")
         unfit = buffer is None or buffer.shape != leaf.shape or buffer.dtype != leaf.dtype or buffer.device != leaf.device
         # A gradient that is being accumulated over several batches stays the parameter's own; the next ones go elsewhere.

@@ -1,7 +1,7 @@
 """Presets: recipes by name.
 
 The eight of the paper have the hyper-parameters of its table; what the table leaves open (loss, number of queries, stopping) is as
-the authors trained: binary cross-entropy, at most 40,000 queries a shape, patience 5 with a relative delta of 0.02.
+the authors trained: binary cross-entropy, at most 40,000 queries per shape, patience 5 with a relative delta of 0.02.
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,7 @@ _ZERO = {
     "layers": 0,
     "activation": "relu",
     "pooling": "sum-with-values",
+    "weighting": "symmetric",
     "similarity": "power-norm",
     "bias": False,
     "dropout": 0.3,
@@ -123,7 +124,7 @@ PRESETS: Mapping[str, dict[str, Any]] = {
 
 
 def preset(name: str) -> Recipe:
-    """Gives the recipe of a preset.
+    """Returns the recipe of a preset.
 
     Raises:
         ConfigError: There is no preset of this name.

@@ -10,7 +10,10 @@
 Every file is written beside and renamed: a crash at any moment leaves the last good state. No pickle is read, ever.
 """
 
+import contextlib
 import json
+import mmap
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -21,15 +24,20 @@ from safetensors.torch import load, save_file
 
 from starqe import __version__
 from starqe.config import read_toml, to_toml
+from starqe.disk import flush
 from starqe.errors import ConfigError, MismatchError, StorageError
-from starqe.folders import new_file, new_folder, read_header, write_header
+from starqe.folders import checksum, new_file, new_folder, read_checked, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
 from starqe.learn.config import AnyRecipe, Recipe
+from starqe.learn.device import device_of
 from starqe.learn.scorer import EncoderScorer
 from starqe.model import Encoder, Space
 
 FORMAT, VERSION = "starqe run", 1
-HEADER, WEIGHTS = "run.json", "weights.safetensors"
+HEADER, RECIPE, WEIGHTS, STATE = "run.json", "config.toml", "weights.safetensors", "state.safetensors"
+METRICS = "metrics.jsonl"
+UNKNOWN = "0" * 8
+"""Stands in a file of tensors for its checksum while that is computed."""
 
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -53,13 +61,17 @@ class RunFolder(Generic[R]):
         Raises:
             StorageError: Something stands there already, or the disk refuses.
         """
-        if folder.exists() and any(folder.iterdir()):
+
+        def refuse() -> None:
             raise StorageError(f"{folder} exists already. Give --resume to go on with it, or choose another place")
-        with new_folder(folder, True, lambda: None) as place:  # what may stand there is empty
-            (place / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
+
+        with new_folder(folder, True, refuse) as place:  # an empty folder gives way
+            text = to_toml(recipe).encode()
+            (place / RECIPE).write_bytes(text)
             save_graph(graph, place / "graph")
             prints = {"fingerprint": graph.fingerprint, "vocabulary": graph.vocabulary_fingerprint}
-            write_header(place / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__})
+            sums = {"checksums": {RECIPE: checksum(text)}}
+            write_header(place / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__, **sums})
         return cls(folder, recipe, graph)
 
     @classmethod
@@ -78,8 +90,9 @@ class RunFolder(Generic[R]):
                 f"a model works with graphs of its own vocabulary: the model's is {header['vocabulary'][:12]}, "
                 f"the graph's {graph.vocabulary_fingerprint[:12]}. Train a model on this graph"
             )
-        recipe: Any = read_toml(folder / "config.toml", cls.recipe_type)
-        return cls(folder, recipe, graph or load_graph(folder / "graph"))
+        read_checked(folder / RECIPE, header, "Restore it as it was, or train again")
+        recipe: Any = read_toml(folder / RECIPE, cls.recipe_type)
+        return cls(folder, recipe, graph if graph is not None else _own_graph(folder, str(header.get("fingerprint"))))
 
     @classmethod
     def open_or_create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
@@ -123,16 +136,16 @@ class RunFolder(Generic[R]):
         self._write(WEIGHTS, weights, {})
 
     def load_weights(self, model: M) -> M:
-        """Puts the trained weights into the model that they are of, and makes it ready for use.
+        """Puts the trained weights into the model that they are of, and makes it ready for use, on the device of the recipe.
 
         Raises:
             StorageError: There are none yet, they are damaged, or of another model.
         """
         self.put_into(model, self._read(WEIGHTS)[0])
-        return model.eval()
+        return model.to(device_of(self.recipe)).eval()
 
     def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-        """Gives a model the weights that were read from this run.
+        """Returns a model the weights that were read from this run.
 
         Raises:
             StorageError: They are of another model.
@@ -147,43 +160,53 @@ class RunFolder(Generic[R]):
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes what training resumes from: one file, so that it is of one moment."""
-        self._write("state.safetensors", tensors, {"counters": json.dumps(counters)})
+        with contextlib.suppress(FileNotFoundError):
+            flush(self.folder / METRICS)  # the counters say how long it is
+        self._write(STATE, tensors, {"counters": json.dumps(counters)})
 
     def load_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        """Gives what training resumes from, or None before the first checkpoint."""
-        if not (self.folder / "state.safetensors").exists():
+        """Returns what training resumes from, or None before the first checkpoint."""
+        if not (self.folder / STATE).exists():
             return None
-        tensors, metadata = self._read("state.safetensors")
-        return tensors, json.loads(metadata["counters"])
+        tensors, metadata = self._read(STATE)
+        try:
+            return tensors, dict(json.loads(metadata["counters"]))
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            raise StorageError(f"{self.folder / STATE}: damaged ({error!r}). Train again") from None
 
     def metrics_size(self) -> int:
         """The length of the metrics so far, in bytes: a checkpoint notes it."""
-        path = self.folder / "metrics.jsonl"
+        path = self.folder / METRICS
         return path.stat().st_size if path.exists() else 0
 
     def cut_metrics(self, size: int) -> None:
         """Takes back the metrics that were written after a checkpoint."""
         if self.metrics_size() > size:
-            with (self.folder / "metrics.jsonl").open("r+b") as file:
+            with (self.folder / METRICS).open("r+b") as file:
                 file.truncate(size)
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         """Appends one report."""
         try:
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            with (self.folder / METRICS).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
-            raise StorageError(f"cannot write {self.folder / 'metrics.jsonl'}: {error.strerror or error}") from error
+            raise StorageError(f"cannot write {self.folder / METRICS}: {error.strerror or error}") from error
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Gives all reports so far."""
-        path = self.folder / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        """Returns all reports so far."""
+        path = self.folder / METRICS
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        except (ValueError, RecursionError) as error:
+            raise StorageError(f"{path}: damaged ({error}). The model is not concerned: delete the lines after the last good one") from None
 
     def _write(self, name: str, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str]) -> None:
         with new_file(self.folder / name, overwrite=True) as beside:
             try:
-                save_file({key: tensor.detach().contiguous() for key, tensor in tensors.items()}, beside, metadata)
+                plain = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
+                save_file(plain, beside, {**metadata, "checksum": UNKNOWN})
+                _put_checksum(beside)
             except safetensors.SafetensorError as error:
                 raise StorageError(f"cannot write {self.folder / name}: {error}. The last good one is intact") from error
 
@@ -194,10 +217,46 @@ class RunFolder(Generic[R]):
         try:
             # Read at once: a training that goes on may replace the file at any moment.
             content = path.read_bytes()
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            return load(content), header.get("__metadata__", {})
-        except (OSError, ValueError, safetensors.SafetensorError) as error:
-            raise StorageError(f"{path}: damaged ({error})") from None
+            header = _tensor_header(content)
+            tensors, metadata = load(content), dict(header.get("__metadata__", {}))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
+            raise StorageError(f"{path}: damaged ({error}). Train again") from None
+        if (said := metadata.pop("checksum", None)) is not None and said != (found := _checksum_without(content, said)):
+            raise StorageError(f"{path}: damaged (checksum {found}, it says {said}). Train again")
+        return tensors, metadata
+
+
+def _own_graph(folder: Path, fingerprint: str) -> Graph:
+    """Reads the graph in a run's folder, which is the one that the run was made with."""
+    graph = load_graph(folder / "graph")
+    if graph.fingerprint != fingerprint:
+        raise MismatchError(
+            f"{folder / 'graph'} is not the graph that the run was made with (fingerprint {graph.fingerprint[:12]}, {HEADER} says "
+            f"{fingerprint[:12]}). Restore it, or train again"
+        )
+    return graph
+
+
+def _tensor_header(content: bytes | memoryview) -> dict[str, Any]:
+    """Returns the header of a file of tensors: its length in 8 bytes, then JSON."""
+    return dict(json.loads(bytes(content[8 : 8 + int.from_bytes(content[:8], "little")])))
+
+
+def _put_checksum(path: Path) -> None:
+    """Writes the checksum of a file of tensors into its own header, computed as if it was unknown."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        place = content.find(f'"checksum":"{UNKNOWN}"'.encode()) + len('"checksum":"')
+        content[place : place + len(UNKNOWN)] = checksum(memoryview(content)).encode()
+
+
+def _checksum_without(content: bytes, said: str) -> str:
+    """Computes the checksum of a file of tensors without the one that stands in it."""
+    view, key = memoryview(content), f'"checksum":"{said}"'.encode()
+    if (place := content.find(key)) < 0 or len(said) != len(UNKNOWN):
+        return "?"
+    place += len('"checksum":"')
+    running = zlib.crc32(UNKNOWN.encode(), zlib.crc32(view[:place]))
+    return checksum(view[place + len(UNKNOWN) :], running)
 
 
 class Run(RunFolder[Recipe]):
@@ -212,7 +271,7 @@ class Run(RunFolder[Recipe]):
         return Space(len(self.graph.entities), len(self.graph.relations), self.recipe.train.variant == "reified")
 
     def encoder(self) -> Encoder:
-        """Gives the trained encoder.
+        """Returns the trained encoder.
 
         Raises:
             StorageError: There are no weights yet, they are damaged, or of another model.
@@ -220,7 +279,7 @@ class Run(RunFolder[Recipe]):
         return self.load_weights(Encoder(self.recipe.model, self.space, self.recipe.seed))
 
     def scorer(self) -> EncoderScorer:
-        """Gives the trained encoder as a scorer of query tables."""
+        """Returns the trained encoder as a scorer of query tables."""
         return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant)
 
 

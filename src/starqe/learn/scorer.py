@@ -6,10 +6,19 @@ import numpy as np
 import torch
 
 from starqe.kg import Graph
-from starqe.learn.config import Variant
 from starqe.learn.examples import Part, as_variant
-from starqe.model import SIMILARITY, Encoder, collate
+from starqe.model import SIMILARITY, Encoder, Similarity, collate
 from starqe.queries import QueryTable
+from starqe.queries.gaps import Gaps, queries_of
+from starqe.queries.variants import Variant
+from starqe.ragged import IntArray
+
+
+def scores_into(similarity: Similarity, vectors: torch.Tensor, entities: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Scores entities where the model is, and writes the scores to ``out``, wherever that is: (B, D), (V, D) -> (B, V)."""
+    if entities.device == out.device:
+        return similarity.scores(vectors, entities, out)
+    return out.copy_(similarity.scores(vectors, entities, torch.empty_like(out, device=entities.device)))
 
 
 class EncoderScorer:
@@ -19,17 +28,21 @@ class EncoderScorer:
         self._encoder, self._graph, self._variant = encoder, graph, variant
         self._similarity = SIMILARITY[encoder.config.similarity]
 
-    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-        """Gives the scores of all entities for these rows of a table: (B, V)."""
+    def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
+        """Computes the scores of all entities for these rows of a table: (B, V)."""
         return self.scores_of([(table, rows)], out)
 
     def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
-        """Gives the scores of all entities for rows of several tables, part after part, in one pass: (B, V)."""
+        """Computes the scores of all entities for rows of several tables, part after part, in one pass: (B, V)."""
         with torch.inference_mode():
-            return self._similarity.scores(self.vectors(parts), self._encoder.entity_matrix(), out)
+            return scores_into(self._similarity, self.vectors(parts), self._encoder.entity_matrix(), out)
+
+    def entity_scores(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        """Returns the scores of all entities for statements that all lack their tail, or all lack their head: (B, V)."""
+        return self.scores(queries_of(gaps), np.arange(len(gaps)), out)
 
     def vectors(self, parts: Sequence[Part]) -> torch.Tensor:
-        """Gives the query vectors of rows of several tables, part after part: (B, D)."""
+        """Computes the query vectors of rows of several tables, part after part: (B, D)."""
         given, place, before = list(parts), [], 0
         if self._variant != "qualified":
             given = []

@@ -1,4 +1,4 @@
-"""The training loop: it reads downward, reports before it stops, and can be killed at any moment."""
+"""The training loop: it reads downward, reports before it stops, and can be interrupted or killed at any moment."""
 
 import dataclasses
 import math
@@ -11,8 +11,12 @@ import torch
 from torch import nn
 
 from starqe.errors import ConfigError, TrainingError
-from starqe.learn.config import AnyRecipe, LoopConfig
+from starqe.folders import locked
+from starqe.learn.config import LoopConfig
+from starqe.learn.device import training_device
+from starqe.learn.interrupt import held_back
 from starqe.learn.lesson import Lesson, Validation
+from starqe.learn.memory import check_memory
 from starqe.learn.run import RunFolder
 from starqe.model.embedding import InputEmbedding
 from starqe.seed import derive
@@ -52,7 +56,7 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
 
 
 def learning_rate(config: LoopConfig, progress: float) -> float:
-    """Gives the rate at a share of the training: it rises evenly, then falls by the schedule to its end."""
+    """Computes the rate at a share of the training: it rises evenly, then falls by the schedule to its end."""
     if progress < config.warmup:
         return config.learning_rate * max(progress / config.warmup, 1e-3)
     share = min(1.0, (progress - config.warmup) / (1 - config.warmup))
@@ -69,15 +73,27 @@ class Trainer:
         lesson: Lesson[Any],
         minutes: float | None = None,
         observer: Observer = lambda _: None,
+        validation_seconds: float = 0.0,
+        memory: int | None = None,
     ) -> None:
+        """Prepares a training.
+
+        Args:
+            run: The folder to train into.
+            lesson: What is learned.
+            minutes: The time for it, validation included; the schedule follows the clock. Without it, the recipe's epochs.
+            observer: Told of every report.
+            validation_seconds: How long a validation takes, as far as is known: the last one has to end within the limit.
+            memory: The bytes that the whole process may take; left out, what it has and what is free on this machine.
+        """
         self._clock = self._saved = self._reported = time.perf_counter()
-        self._validation_seconds = 0.0  # how long a validation takes: the last one has to fit into the limit
+        self._validation_seconds, self._memory = validation_seconds, memory
         self._loss = self._loss_per_query = 0.0  # the sum over the queries since the last report, and the mean up to it
         self._last_report = 0, 0.0  # queries and seconds
         self._run, self._observer = run, observer
         self._config: LoopConfig = run.recipe.train
         self._limit = 60 * minutes if minutes is not None else None
-        self.lesson, self.device = lesson, _device(run.recipe)
+        self.lesson, self.device = lesson, training_device(run.recipe)
         self.model = lesson.new_model().to(self.device)
         self.optimizer = torch.optim.AdamW(
             _at_their_rates(self.model, self._config.embedding_rate), weight_decay=self._config.weight_decay, fused=True
@@ -110,24 +126,34 @@ class Trainer:
         return True
 
     def train(self) -> Counters:
-        """Trains to the end, or until the time is up; gives where it got.
+        """Trains to the end, or until the time is up; returns where it got. The run is locked meanwhile.
+
+        Ctrl-C and SIGTERM write a checkpoint after the step (or validation) that is under way, and take effect then.
 
         Raises:
             ConfigError: Training should stop by validation, and nothing is validated.
+            InputError: It does not fit into memory.
             TrainingError: The loss is not a number.
+            StorageError: Another command trains or calibrates the run, or the disk refuses.
         """
         if self._config.patience and self._limit is None and not self.lesson.validates:
             raise ConfigError(
                 f"train.patience={self._config.patience} stops by validation, and there is nothing to validate on. Give validation "
                 "queries, or a limit in minutes, or set train.patience=0 and train.epochs"
             )
-        while not self.counters.finished:
-            for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
-                self.step(batch)
-                self._tick()
-                if self._time_is_up():
-                    break
-            self._end_of_epoch()
+        if not self.counters.finished:
+            check_memory(10**6 * self.memory_mb(), self._memory, "training", "a smaller model.width or graph")
+        with locked(self._run.folder), held_back() as interrupted:
+            while not (self.counters.finished or interrupted()):
+                for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
+                    self.step(batch)
+                    self._tick()
+                    if interrupted() or self._time_is_up():
+                        break
+                if interrupted():
+                    self.save()
+                else:
+                    self._end_of_epoch()
         return self.counters
 
     @property
@@ -138,7 +164,7 @@ class Trainer:
         return min(1.0, self.counters.step / (self._config.epochs * self.lesson.steps_per_epoch))
 
     def step(self, batch: Any) -> int:
-        """Learns from one batch of the lesson; gives how many queries it had."""
+        """Learns from one batch of the lesson; returns the number of its queries."""
         rate = learning_rate(self._config, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
@@ -243,7 +269,7 @@ class Trainer:
         return self.model if self.average is None else self.average
 
     def _validate(self) -> tuple[float | None, Validation]:
-        """Gives what models are chosen by, if the lesson measures it, and all that was found."""
+        """Returns what models are chosen by, if the lesson measures it, and all that was found."""
         start = self._lap()
         found = self.lesson.validate(self.best_guess.eval())
         self.model.train()
@@ -279,9 +305,3 @@ def _at_their_rates(model: nn.Module, embedding_rate: float) -> list[dict[str, A
 
 def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
-
-
-def _device(recipe: AnyRecipe) -> torch.device:
-    if recipe.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(recipe.device)

@@ -10,7 +10,8 @@ from torch import Tensor
 from starqe.errors import InputError
 from starqe.model.space import Space
 from starqe.queries.shape import node_kind
-from starqe.queries.table import QueryTable, ragged_take
+from starqe.queries.table import QueryTable
+from starqe.ragged import IntArray, Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,30 +40,29 @@ class Batch:
         return len(self.target)
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Gives the same batch on a device."""
+        """Returns the same batch on a device."""
         return Batch(**{field.name: getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)})
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows of one table, with its constants still as ids and its nodes still as (query, place)."""
+    """The rows of one table, with constants still as ids and nodes still as (query, place)."""
 
     table: QueryTable
-    queries: np.ndarray  # (n,) positions in the batch
-    anchors: np.ndarray  # (n, A) ids
-    relations: np.ndarray  # (n, edges)
-    pair_cell: np.ndarray  # (pairs,) positions in relations, flattened
-    pair_relation: np.ndarray  # (pairs,)
-    pair_value: np.ndarray  # (pairs,)
-    answer_counts: np.ndarray  # (n,)
-    answers: np.ndarray
+    queries: IntArray  # (n,) positions in the batch
+    anchors: IntArray  # (n, A) ids
+    relations: IntArray  # (n, edges)
+    pair_cell: IntArray  # (pairs,) positions in relations, flattened
+    pair_relation: IntArray  # (pairs,)
+    pair_value: IntArray  # (pairs,)
+    answers: Ragged  # n rows of entities
 
 
-def collate(parts: Sequence[tuple[QueryTable, np.ndarray]], space: Space) -> Batch:
-    """Puts rows of several tables into one batch, part after part.
+def collate(parts: Sequence[tuple[QueryTable, IntArray]], space: Space) -> Batch:
+    """Collates rows of several tables into one batch, part after part.
 
     Raises:
-        InputError: There is no row, or an id lies outside the space.
+        InputError: There are no rows, or an id is outside the space.
     """
     read = _read(parts)
     edges_before = np.cumsum([0] + [part.relations.size for part in read])
@@ -84,8 +84,7 @@ def collate(parts: Sequence[tuple[QueryTable, np.ndarray]], space: Space) -> Bat
     head, tail = np.concatenate(heads), np.concatenate(tails)
     on_edge = np.zeros(len(node), bool)
     on_edge[head] = on_edge[tail] = True
-    answer_offsets = np.zeros(sum(len(part.queries) for part in read) + 1, np.int64)
-    np.cumsum(np.concatenate([part.answer_counts for part in read]), out=answer_offsets[1:])
+    answers = Ragged.stack([part.answers for part in read])
     columns = {
         "node": node,
         "query_of_node": np.concatenate([given // space.nodes, *owners]),
@@ -98,35 +97,31 @@ def collate(parts: Sequence[tuple[QueryTable, np.ndarray]], space: Space) -> Bat
         "pair_edge": np.concatenate([part.pair_cell + before for part, before in zip(read, edges_before, strict=False)]),
         "pair_relation": pair_relation,
         "pair_node": pair_node,
-        "answer_offsets": answer_offsets,
-        "answers": np.concatenate([part.answers for part in read]),
+        "answer_offsets": answers.offsets,
+        "answers": answers.items,
     }
     wide = {name: column if column.dtype == bool else column.astype(np.int64, copy=False) for name, column in columns.items()}
     return Batch(**{name: torch.from_numpy(column) for name, column in wide.items()})
 
 
-def _read(parts: Sequence[tuple[QueryTable, np.ndarray]]) -> list[_Part]:
+def _read(parts: Sequence[tuple[QueryTable, IntArray]]) -> list[_Part]:
     read: list[_Part] = []
     queries = 0
     for table, rows in parts:
         rows = np.asarray(rows, np.int64)
         if not len(rows):
             continue
-        edges = len(table.shape.edges)
-        cells = (rows[:, None] * edges + np.arange(edges)).ravel()
-        pair_offsets, pairs = ragged_take(table.pair_offsets, cells)
-        answer_offsets, answers = ragged_take(table.answer_offsets, rows)
+        pairs, answers = table.pairs.take(table.cells(rows)), table.answers.take(rows)
         read.append(
             _Part(
                 table,
                 np.arange(queries, queries + len(rows)),
                 table.anchors[rows].astype(np.int64),
                 table.relations[rows],
-                np.repeat(np.arange(len(cells)), np.diff(pair_offsets)),
-                table.pair_relation[pairs],
-                table.pair_value[pairs].astype(np.int64),
-                np.diff(answer_offsets),
-                table.answers[answers],
+                pairs.owner,
+                pairs.items[:, 0],
+                pairs.items[:, 1].astype(np.int64),
+                answers,
             )
         )
         queries += len(rows)
@@ -135,8 +130,8 @@ def _read(parts: Sequence[tuple[QueryTable, np.ndarray]]) -> list[_Part]:
     return read
 
 
-def _open_nodes(read: list[_Part], anchor_node: np.ndarray, first: int, space: Space) -> tuple[list[np.ndarray], ...]:
-    """Numbers the nodes to be found from `first` on, and gives heads, tails, targets, input rows and queries, part by part."""
+def _open_nodes(read: list[_Part], anchor_node: IntArray, first: int, space: Space) -> tuple[list[IntArray], ...]:
+    """Numbers the nodes to be found from `first` on, and returns heads, tails, targets, input rows and queries, part by part."""
     heads, tails, targets, rows, owners = [], [], [], [], []
     anchors_before = 0
     for part in read:
@@ -158,7 +153,7 @@ def _open_nodes(read: list[_Part], anchor_node: np.ndarray, first: int, space: S
     return heads, tails, targets, rows, owners
 
 
-def _check(what: str, ids: np.ndarray, limit: int) -> None:
+def _check(what: str, ids: IntArray, limit: int) -> None:
     # One comparison as unsigned numbers finds negative ids and ids that are too large.
     if len(ids) and ids.view(f"u{ids.itemsize}").max() >= limit:
         wrong = ids[(ids < 0) | (ids >= limit)][0]

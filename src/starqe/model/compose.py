@@ -20,7 +20,7 @@ def complex_multiply(node: Tensor, relation: Tensor) -> Tensor:
 def rotate(node: Tensor, relation: Tensor) -> Tensor:
     """Turns each complex number of the node by the angle of the relation's: a product with r / |r|.
 
-    A number of the relation closer to zero than `SMALLEST_MODULUS` has no angle to speak of, and shrinks the node instead.
+    A number of the relation closer to zero than `SMALLEST_MODULUS` has no reliable angle, and shrinks the node instead.
     """
     re, im = relation.chunk(2, dim=-1)
     modulus = (re.square() + im.square()).clamp_min(SMALLEST_MODULUS**2).sqrt()
@@ -28,18 +28,18 @@ def rotate(node: Tensor, relation: Tensor) -> Tensor:
 
 
 def circular_correlation(node: Tensor, relation: Tensor) -> Tensor:
-    """Gives c_k = Σ_i node_i · relation_(i+k), indices modulo the width."""
+    """Returns c_k = Σ_i node_i · relation_(i+k), indices modulo the width."""
     return _by_spectrum(node, relation, lambda one, other: one.conj() * other)
 
 
 def circular_convolution(node: Tensor, relation: Tensor) -> Tensor:
-    """Gives c_k = Σ_i node_i · relation_(k-i), indices modulo the width."""
+    """Returns c_k = Σ_i node_i · relation_(k-i), indices modulo the width."""
     return _by_spectrum(node, relation, torch.mul)
 
 
 def _by_spectrum(node: Tensor, relation: Tensor, combine: Compose) -> Tensor:
     if not node.numel():
-        return node * relation  # no rows: the Fourier transform refuses them
+        return node * relation  # the Fourier transform does not accept zero rows
     spectrum = combine(torch.fft.rfft(node), torch.fft.rfft(relation))
     return torch.fft.irfft(spectrum, n=node.shape[-1])  # type: ignore[no-any-return]
 

@@ -18,15 +18,15 @@ Steps = Literal["layers", "diameter", "diameter+1"]
 class ModelConfig(Section):
     """The model: how a query becomes a vector, and how the vector is compared with the entities.
 
-    The defaults are the paper's best row with dropout as our own trials prefer it.
+    The defaults are the paper's best row, with the dropout that worked best in our trials.
     """
 
     width: int = pydantic.Field(default=192, ge=1)
     """The width of every embedding."""
     layers: int = pydantic.Field(default=3, ge=0)
-    """The number of layers; 0 pools the input embeddings as they are. With steps by diameter and layers of their own, the most steps."""
+    """The number of layers; 0 pools the input embeddings as they are. With steps by diameter and separate layers, the most steps."""
     steps: Steps = "layers"
-    """How often messages are passed: once a layer, as often as the query's diameter, or once more than that."""
+    """How often messages are passed: once per layer, as often as the query's diameter, or once more than that."""
     shared: bool = False
     """Whether one layer is repeated in every step (true) or each step has its own layer (false)."""
     pair_composition: Composition = "multiply"
@@ -46,11 +46,11 @@ class ModelConfig(Section):
     batch_norm: bool = False
     """Whether a layer normalises each feature over the nodes of the batch."""
     dropout: float = pydantic.Field(default=0.3, ge=0, lt=1)
-    """The share of features that is dropped from the sums of the messages; the self loop is kept whole."""
+    """The share of features that is dropped from the sums of the messages; the self loop is not dropped."""
     input_dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """The share of features that is dropped from the input embeddings of the nodes."""
     initial_length: float = pydantic.Field(default=1.0, gt=0)
-    """The length of the input embeddings at the beginning. Short ones leave less noise in rare entities, and want batch norm."""
+    """The initial length of the input embeddings. Short ones leave less noise in rare entities, and need batch norm."""
     pooling: Pooling = "target"
     """Which final representations make the query vector: the target's, or a sum over nodes on edges, all nodes, all nodes and relations."""
     similarity: SimilarityName = "dot"

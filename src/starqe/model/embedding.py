@@ -1,4 +1,4 @@
-"""The input embedding, whose gradient is one dense matrix that is filled in place.
+"""The input embedding, with one dense gradient that is filled in place.
 
 The embedding is by far the largest parameter, and two places give it a gradient: the scores against the entities, which are
 dense, and the nodes of the queries, which are few rows. Autograd would make a dense matrix for each and add them; here both
@@ -34,11 +34,11 @@ class InputEmbedding(nn.Module):
         self.weight = weight(rows, width)
 
     def reset_parameters(self, generator: torch.Generator, length: float = 1.0) -> None:
-        """Draws rows of about this length: up to 1, dot products begin small beside the logarithm of the number of entities."""
+        """Initialises rows with about this length: up to 1, dot products start small next to the logarithm of the number of entities."""
         normal(self.weight, length * self.weight.shape[1] ** -0.5, generator)
 
     def forward(self, index: Tensor, dropout: float, noise: torch.Generator | None) -> Tensor:
-        """Gives the rows of nodes. (N,) -> (N, D)."""
+        """Returns the rows of nodes. (N,) -> (N, D)."""
         rows: Tensor = _Rows.apply(self.weight, index)  # type: ignore[no-untyped-call]
         return drop(rows, dropout, noise)
 
@@ -49,7 +49,7 @@ def adopt_gradient(matrix: Tensor, gradient: Tensor, factor: float) -> None:
     Args:
         matrix: A leaf, or a view of the leading rows of one.
         gradient: As many rows as the leaf has; the rows after those of the matrix are zero. If the leaf has no gradient yet, this
-            very tensor becomes it.
+            tensor becomes it.
         factor: The gradient of what follows.
     """
     leaf = leaf_of(matrix)
@@ -60,7 +60,7 @@ def adopt_gradient(matrix: Tensor, gradient: Tensor, factor: float) -> None:
 
 
 def spread_gradient(matrix: Tensor, index: Tensor, gradient: Tensor) -> None:
-    """Adds the gradient of some rows, which may be the same, to that of a parameter or of its leading rows. (N,), (N, D)."""
+    """Adds the gradient of some rows, possibly repeated, to that of a parameter or of its leading rows. (N,), (N, D)."""
     leaf = leaf_of(matrix)
     if leaf.grad is None:
         leaf.grad = torch.zeros_like(leaf)
@@ -68,7 +68,7 @@ def spread_gradient(matrix: Tensor, index: Tensor, gradient: Tensor) -> None:
 
 
 def leaf_of(matrix: Tensor) -> Tensor:
-    """Gives the leaf that a matrix is, or whose leading rows it views."""
+    """Returns the leaf that a matrix is, or whose leading rows it views."""
     leaf = matrix if matrix._base is None else matrix._base
     assert leaf.is_leaf, "not a view of a parameter"
     assert (leaf.data_ptr(), leaf.stride()) == (matrix.data_ptr(), matrix.stride()), "not the leading rows of a parameter"

@@ -15,7 +15,7 @@ from starqe.seed import derive
 
 
 class Encoder(nn.Module):
-    """Gives every query a vector, to be compared with the input embeddings of the entities.
+    """Embeds queries as vectors, to be compared with the input embeddings of the entities.
 
     B queries · N nodes · E edges · Q pairs · V entities · D width. The same seed gives the same parameters.
     """
@@ -33,7 +33,7 @@ class Encoder(nn.Module):
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws every parameter."""
+        """Initialises every parameter."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
         if self.relation_embedding is not None:
             # Most compositions multiply: relations of unit size keep the scale of the nodes.
@@ -42,7 +42,7 @@ class Encoder(nn.Module):
             layer.reset_parameters(generator)  # type: ignore[operator]  # a StarELayer
 
     def forward(self, batch: Batch, noise: torch.Generator | None = None) -> Tensor:
-        """Gives the query vectors: with noise in training (dropout, batch statistics), without in evaluation. (B, D)."""
+        """Returns the query vectors: with noise in training (dropout, batch statistics), without in evaluation. (B, D)."""
         nodes = self.embedding(batch.node, self.config.input_dropout, noise)  # (N, D)
         if self.relation_embedding is None:
             return self.pool(batch, nodes, None, None)
@@ -60,25 +60,25 @@ class Encoder(nn.Module):
             if number + 1 < len(steps) or self.pool.relations:
                 relations = layer.update_relations(relations)  # type: ignore[operator]
             if edge_end is not None and pair_end is not None:
-                # A query that has stopped keeps its relations, too.
+                # A query that has stopped keeps its relations as well.
                 going = (count > number)[batch.query_of_node[batch.edge_head]][:, None]  # (E, 1)
                 edge_end = torch.where(going, relations.index_select(0, forward), edge_end)
                 pair_end = torch.where(going[batch.pair_edge], relations.index_select(0, pair), pair_end)
         return self.pool(batch, nodes, edge_end, pair_end)
 
     def entity_matrix(self) -> Tensor:
-        """Gives the rows of the real entities, a view of the input embedding: the candidates of every query. (V, D)."""
+        """Returns the rows of the real entities, a view of the input embedding: the candidates of every query. (V, D)."""
         return self.embedding.weight[: self.space.entities]
 
     def _steps_of(self, batch: Batch) -> Tensor:
-        """Says how many steps each query takes. (B,)."""
+        """Returns the number of steps of each query. (B,)."""
         if self.config.steps == "layers":
             return torch.full_like(batch.diameter, self.config.layers)
         wanted = batch.diameter + (1 if self.config.steps == "diameter+1" else 0)
         return wanted if self.config.shared else wanted.clamp_max(self.config.layers)
 
     def _relations_in_use(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gives the relation rows that the batch needs, and where among them its forward, inverse and pair relations stand."""
+        """Returns the relation rows that the batch needs, and the positions of its forward, inverse and pair relations among them."""
         inverse = batch.edge_relation + self.space.directed
         used = torch.zeros(self.space.relation_rows, dtype=torch.bool, device=batch.node.device)
         for rows in (batch.edge_relation, inverse, batch.pair_relation):

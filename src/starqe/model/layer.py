@@ -36,7 +36,7 @@ class StarELayer(nn.Module):
         E'[e] = σ(⅓ (a○[e] + a→[e] + a←[e]) + b)                    with batch norm before σ, if chosen
         R'[r] = W_r R[r]
 
-    Vectors are rows here, so that W x stands as ``x @ weight``. A layer after which no relation is read has no W_r.
+    Vectors are rows here, so W x is written ``x @ weight``. A layer after which no relation is read has no W_r.
     """
 
     def __init__(self, config: ModelConfig, updates_relations: bool) -> None:
@@ -55,7 +55,7 @@ class StarELayer(nn.Module):
         self.activate = ACTIVATE[config.activation]()
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws the weights; the loop relation begins as what changes a node least (see `NEUTRAL`), and the bias as 0."""
+        """Initialises the weights; the loop relation as what changes a node least (see `NEUTRAL`), and the bias as 0."""
         for matrix in (self.forward_weight, self.backward_weight, self.loop_weight, self.relation_weight):
             if matrix is not None:
                 xavier(matrix, generator)
@@ -67,7 +67,7 @@ class StarELayer(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, nodes: Tensor, relations: Tensor, step: Step, noise: torch.Generator | None) -> Tensor:
-        """Gives the nodes with those of the step updated. (N, D), (relations in use, D) -> (N, D)."""
+        """Returns the nodes with those of the step updated. (N, D), (relations in use, D) -> (N, D)."""
         pairs = self.compose_pair(nodes.index_select(0, step.pair_node), relations.index_select(0, step.pair_relation))  # (q, D)
         digest = self.qualify.digest(pairs, step.pair_edge, len(step.relation))
         everyone = len(step.updated) == len(nodes)
@@ -84,7 +84,7 @@ class StarELayer(nn.Module):
         return new if everyone else nodes.index_copy(0, step.updated, new.to(nodes.dtype))
 
     def update_relations(self, relations: Tensor) -> Tensor:
-        """Gives W_r R. (relations in use, D)."""
+        """Returns W_r R. (relations in use, D)."""
         assert self.relation_weight is not None, "nothing reads the relations after this layer"
         return relations @ self.relation_weight
 

@@ -1,4 +1,4 @@
-"""Dropout from a generator that the caller holds, so that a resumed run draws the same masks."""
+"""Dropout with the caller's random generator, so that a resumed run uses the same masks."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ _LEVELS = 2**16
 def drop(values: Tensor, rate: float, noise: torch.Generator | None) -> Tensor:
     """Sets each value to zero with the probability `rate` and scales the others by 1 / (1 - rate); without noise, changes nothing.
 
-    The probability is rounded to 16 bits: four values share one 64-bit draw, ten times as fast as a draw each.
+    The probability is rounded to 16 bits: four values share one 64-bit draw, which is ten times as fast as one draw each.
     """
     if noise is None or rate == 0 or not values.numel():
         return values
@@ -17,7 +17,7 @@ def drop(values: Tensor, rate: float, noise: torch.Generator | None) -> Tensor:
 
 
 def keep_mask(values: Tensor, rate: float, noise: torch.Generator) -> Tensor:
-    """Draws the factors of dropout: 0, or 1 / (the probability of staying)."""
+    """Samples the factors of dropout: 0, or 1 / (the probability of staying)."""
     dropped = min(round(rate * _LEVELS), _LEVELS - 1)
     draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
     draws.random_(-(2**63), None, generator=noise)

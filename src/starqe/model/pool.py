@@ -15,12 +15,12 @@ class Pool:
     """One pooling: the nodes that it sums, and whether it sums the relations too."""
 
     reads: Callable[[Batch], Tensor]
-    """Says which nodes it sums. (N,) bool"""
+    """Selects the nodes that it sums. (N,) bool"""
     relations: bool = False
     """Whether it adds every relation that the query mentions, on an edge or in a pair, as often as it is mentioned."""
 
     def __call__(self, batch: Batch, nodes: Tensor, edge_relations: Tensor | None, pair_relations: Tensor | None) -> Tensor:
-        """Gives the query vectors. (N, D), (E, D), (Q, D) -> (B, D)."""
+        """Returns the query vectors. (N, D), (E, D), (Q, D) -> (B, D)."""
         read = self.reads(batch).nonzero().squeeze(1)
         vectors = segment_sum(nodes.index_select(0, read), batch.query_of_node[read], len(batch))
         if edge_relations is not None and pair_relations is not None:

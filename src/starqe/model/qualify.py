@@ -1,7 +1,7 @@
 """The aggregation φ_r: a relation and the qualifier pairs of its edge become one vector.
 
-E edges · Q pairs · D width · H heads. The pairs are digested once, and the digest serves both directions of the edges.
-What an edge without pairs gives is said by each entry; it always depends on r.
+E edges · Q pairs · D width · H heads. The pairs are digested once, and the digest is used for both directions of the edges.
+Each entry documents its result for an edge without pairs; it always depends on r.
 """
 
 from abc import ABC, abstractmethod
@@ -19,17 +19,17 @@ class Qualify(nn.Module, ABC):
     """One choice of φ_r: `digest` sees the pairs alone, `forward` joins the digest with the relations."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws the parameters."""
+        """Initialises the parameters."""
         for values in self.parameters():
             xavier(values, generator)
 
     @abstractmethod
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
-        """Gives what the pairs contribute, whichever the direction. (Q, D) -> (E, D), or (Q, D) where pairs stay apart."""
+        """Returns what the pairs contribute in either direction. (Q, D) -> (E, D), or (Q, D) where pairs stay apart."""
 
     @abstractmethod
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:
-        """Gives the qualified relation of every edge. (E, D)."""
+        """Returns the qualified relation of every edge. (E, D)."""
 
 
 class SumQualify(Qualify):
@@ -40,11 +40,11 @@ class SumQualify(Qualify):
         self.pair_weight = weight(width, width)
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
-        """Gives ½ W_q Σ_i h_qi. (E, D)."""
+        """Returns ½ W_q Σ_i h_qi. (E, D)."""
         return (0.5 * segment_sum(pairs, pair_edge, edges)) @ self.pair_weight
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
-        """Gives the qualified relation of every edge. (E, D)."""
+        """Returns the qualified relation of every edge. (E, D)."""
         return torch.add(digest, relation, alpha=0.5)
 
 
@@ -56,11 +56,11 @@ class ConcatenateQualify(Qualify):
         self.joint_weight = weight(2 * width, width)
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
-        """Gives W [0 ; Σ_i h_qi]. (E, D)."""
+        """Returns W [0 ; Σ_i h_qi]. (E, D)."""
         return segment_sum(pairs, pair_edge, edges) @ self.joint_weight[pairs.shape[1] :]
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
-        """Gives the qualified relation of every edge. (E, D)."""
+        """Returns the qualified relation of every edge. (E, D)."""
         return torch.addmm(digest, relation, self.joint_weight[: relation.shape[1]])
 
 
@@ -72,12 +72,12 @@ class MultiplyQualify(Qualify):
         self.pair_weight = weight(width, width)
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
-        """Gives W_q Σ_i h_qi, and 1 for an edge without pairs. (E, D)."""
+        """Returns W_q Σ_i h_qi, and 1 for an edge without pairs. (E, D)."""
         bare = pairs.new_ones(edges, 1).index_fill(0, pair_edge, 0)
         return segment_sum(pairs, pair_edge, edges) @ self.pair_weight + bare
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
-        """Gives the qualified relation of every edge. (E, D)."""
+        """Returns the qualified relation of every edge. (E, D)."""
         return relation * digest
 
 
@@ -85,7 +85,7 @@ class AttendQualify(Qualify):
     """Attends, head by head: h = Σ_u α_u u over u in {r, W_q h_q1, W_q h_q2, …}.
 
     α is the softmax over u of LeakyReLU(a · [r ; u]). The relation itself is among the items, so that an edge without
-    pairs gives r; an attention over the pairs alone would give zero and silence the edge.
+    pairs gives r; an attention over the pairs alone would give zero and mute the edge.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -95,11 +95,11 @@ class AttendQualify(Qualify):
         self.item_vector = weight(heads, width // heads)
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:  # noqa: ARG002
-        """Gives W_q h_qi. (Q, D)."""
+        """Returns W_q h_qi. (Q, D)."""
         return pairs @ self.pair_weight
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:
-        """Gives the qualified relation of every edge. (E, D)."""
+        """Returns the qualified relation of every edge. (E, D)."""
         edges, heads = len(relation), len(self.item_vector)
         owner = torch.cat([torch.arange(edges, device=pair_edge.device), pair_edge])  # (E+Q,)
         items = torch.cat([relation, digest]).view(len(owner), heads, -1)  # (E+Q, H, D/H)

@@ -10,7 +10,7 @@ def segment_sum(values: Tensor, segment: Tensor, count: int) -> Tensor:
 
 
 def segment_softmax(scores: Tensor, segment: Tensor, count: int) -> Tensor:
-    """Gives each row its share of its segment, column by column: exp(score) / Σ exp(score). (n, H) -> (n, H)."""
+    """Computes the share of each row in its segment, column by column: exp(score) / Σ exp(score). (n, H) -> (n, H)."""
     index = segment[:, None].expand_as(scores)
     largest = scores.new_full((count, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores.detach(), "amax")
     powers = (scores - largest.index_select(0, segment)).exp()

@@ -1,7 +1,7 @@
 """Similarities of query vectors and entities: scores and their gradients by matrix products alone.
 
 B queries · V entities · D width. No (B, V, D) tensor is ever made: |x - y|² = |x|² - 2 x·y + |y|². For training, every
-similarity tells how the gradient G of the scores becomes gradients of both sides through two products, with X the operand:
+similarity defines how the gradient G of the scores becomes gradients of both sides through two products, with X the operand:
 
     H = `slope`(G)        A = H · entities (B, D)        C = Hᵀ · X (V, D)
     gradient of the vectors = `pull_vectors`(A, row sums of H)        of the entities = `pull_entities`(C, column sums of H)
@@ -16,7 +16,7 @@ from torch import Tensor
 SMALLEST_NORM = 1e-12
 SMALLEST_DISTANCE = 1e-4
 FEW = 4
-"""Up to so many vectors are compared with the entities in the order that suits few."""
+"""Up to this many vectors, the product is computed in the order that is faster for few vectors."""
 
 
 class Similarity(ABC):
@@ -29,10 +29,10 @@ class Similarity(ABC):
 
     @abstractmethod
     def terms(self, entities: Tensor) -> Tensor | None:
-        """Gives what the scores need of each entity beside the products. (V,)."""
+        """Returns what the scores need of each entity beside the products. (V,)."""
 
     def operand(self, vectors: Tensor) -> Tensor:
-        """Gives the left side of the products. (B, D)."""
+        """Returns the left side of the products. (B, D)."""
         return vectors
 
     def scores(self, vectors: Tensor, entities: Tensor, out: Tensor | None = None, terms: Tensor | None = None) -> Tensor:
@@ -41,7 +41,7 @@ class Similarity(ABC):
         Args:
             vectors: The query vectors.
             entities: The rows to compare with.
-            out: A buffer that is filled and given back, to save an allocation. It may be on another device.
+            out: A buffer that is filled and returned, to save an allocation. It may be on another device.
             terms: `terms` of the entities, if they are known already.
         """
         with torch.no_grad():
@@ -62,7 +62,7 @@ class Similarity(ABC):
         return product
 
     def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: B027
-        """Turns C into the gradient of the entities, in place; C itself where nothing is said. (V, D)."""
+        """Turns C into the gradient of the entities, in place; the default leaves C as it is. (V, D)."""
 
 
 def _products(vectors: Tensor, entities: Tensor, out: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class Dot(Similarity):
     """The dot product x·y."""
 
     def terms(self, entities: Tensor) -> None:
-        """Needs nothing."""
+        """Returns None: dot products need no terms."""
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:  # noqa: ARG002
         return _products(vectors, entities, out)
@@ -96,11 +96,11 @@ class Cosine(Similarity):
     """
 
     def terms(self, entities: Tensor) -> Tensor:
-        """Gives 1 / |y|. (V,)."""
+        """Returns 1 / |y|. (V,)."""
         return _length(entities).reciprocal_().squeeze(1)
 
     def operand(self, vectors: Tensor) -> Tensor:
-        """Gives u. (B, D)."""
+        """Returns u. (B, D)."""
         return vectors / _length(vectors)
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
@@ -113,13 +113,13 @@ class Cosine(Similarity):
         return gradient.mul_(terms)
 
     def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:  # noqa: ARG002
-        """Gives (A - (A·u) u) / |x|."""
+        """Returns (A - (A·u) u) / |x|."""
         length = _length(vectors)
         unit = vectors / length
         return (product - (product * unit).sum(1, keepdim=True) * unit) / length
 
     def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
-        """Gives C - (C·y) y / |y|²."""
+        """Computes C - (C·y) y / |y|²."""
         assert terms is not None
         along = torch.einsum("vd,vd->v", product, entities).mul_(terms.square())  # (V,), four times as fast as vecdot
         product.addcmul_(entities, along[:, None], value=-1)
@@ -131,7 +131,7 @@ class PowerNorm(Similarity):
     sums = True
 
     def terms(self, entities: Tensor) -> Tensor:
-        """Gives |y|². (V,)."""
+        """Returns |y|². (V,)."""
         return _length(entities).squeeze(1).square_()
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
@@ -140,12 +140,12 @@ class PowerNorm(Similarity):
         return out.sub_(vectors.square().sum(1, keepdim=True))
 
     def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:
-        """Gives 2 (A - sums x)."""
+        """Returns 2 (A - sums x)."""
         assert sums is not None
         return 2 * (product - sums[:, None] * vectors)
 
     def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
-        """Gives 2 (C - sums y)."""
+        """Computes 2 (C - sums y)."""
         assert sums is not None
         product.addcmul_(entities, sums[:, None], value=-1).mul_(2)
 
@@ -153,15 +153,15 @@ class PowerNorm(Similarity):
 class Distance(Similarity):
     """The negative distance -|x - y|, with H = G / |x - y|. Its gradients are A - sums x and C - sums y.
 
-    Distances are not below `SMALLEST_DISTANCE`, about the rounding of the products: nearer than that, the gradient fades to
-    zero instead of pointing anywhere.
+    Distances are not below `SMALLEST_DISTANCE`, about the rounding of the products: below that, the gradient fades to
+    zero instead of pointing in an arbitrary direction.
     """
 
     sums = True
     keeps_scores = True
 
     def terms(self, entities: Tensor) -> Tensor:
-        """Gives |y|². (V,)."""
+        """Returns |y|². (V,)."""
         return _length(entities).squeeze(1).square_()
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
@@ -170,17 +170,17 @@ class Distance(Similarity):
         return out.add_(vectors.square().sum(1, keepdim=True)).clamp_min_(SMALLEST_DISTANCE**2).sqrt_().neg_()
 
     def slope(self, gradient: Tensor, scores: Tensor | None, terms: Tensor | None) -> Tensor:  # noqa: ARG002
-        """Divides by the distance; the sign of the scores waits for `pull_vectors` and `pull_entities`."""
+        """Divides by the distance; the sign of the scores is applied in `pull_vectors` and `pull_entities`."""
         assert scores is not None
         return gradient.div_(scores)
 
     def pull_vectors(self, product: Tensor, sums: Tensor | None, vectors: Tensor) -> Tensor:
-        """Gives A - sums x, with the sign that `slope` left out."""
+        """Returns A - sums x, with the sign that `slope` left out."""
         assert sums is not None
         return sums[:, None] * vectors - product
 
     def pull_entities(self, product: Tensor, sums: Tensor | None, entities: Tensor, terms: Tensor | None) -> None:  # noqa: ARG002
-        """Gives C - sums y, with the sign that `slope` left out."""
+        """Computes C - sums y, with the sign that `slope` left out."""
         assert sums is not None
         product.neg_().addcmul_(entities, sums[:, None])
 

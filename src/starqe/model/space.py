@@ -1,11 +1,11 @@
-"""What the embeddings number: entities, relation nodes, special symbols, and relations in two directions."""
+"""The rows of the embeddings: entities, relation nodes, special symbols, and relations in two directions."""
 
 from dataclasses import dataclass
 
 from starqe.errors import InputError
 
 SYMBOLS = ("variable", "target", "blank")
-"""The special symbols: each has one input row, and every node that it stands for begins as a copy of that row."""
+"""The special symbols: each has one input row, and each of its nodes starts as a copy of that row."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Space:
     (rdf:subject, rdf:predicate, rdf:object), after the vocabulary's own.
 
     Raises:
-        InputError: There is no entity or no relation.
+        InputError: There are no entities or no relations.
     """
 
     entities: int
@@ -30,24 +30,24 @@ class Space:
 
     @property
     def nodes(self) -> int:
-        """How many input rows a query can name: entities, and relation nodes in a reified space."""
+        """Number of input rows that a query can name: entities, and relation nodes in a reified space."""
         return self.entities + (self.relations if self.reified else 0)
 
     @property
     def input_rows(self) -> int:
-        """How many rows the input embedding has."""
+        """Number of rows of the input embedding."""
         return self.nodes + len(SYMBOLS)
 
     def symbol(self, kind: str) -> int:
-        """Gives the input row of a special symbol."""
+        """Returns the input row of a special symbol."""
         return self.nodes + SYMBOLS.index(kind)
 
     @property
     def directed(self) -> int:
-        """How many relations an edge can have."""
+        """Number of relations that an edge can have."""
         return self.relations + (3 if self.reified else 0)
 
     @property
     def relation_rows(self) -> int:
-        """How many rows the relation embedding has: forward, then inverse."""
+        """Number of rows of the relation embedding: forward, then inverse."""
         return 2 * self.directed

@@ -1,7 +1,7 @@
-"""What each step of message passing has to compute: integer work, done once for a batch.
+"""Plans what each step of message passing computes: integer work, done once per batch.
 
-N nodes · E edges · Q pairs. A query whose number of steps is reached keeps its nodes as they are. And what nothing later
-reads is not computed: with target pooling, the last step updates the targets only.
+N nodes · E edges · Q pairs. A query that has done its steps keeps its nodes as they are. What is not read later
+is not computed: with target pooling, the last step updates the targets only.
 """
 
 from dataclasses import dataclass
@@ -43,9 +43,9 @@ def plan(batch: Batch, count: Tensor, pooled: Tensor, whole: bool, relation: Ten
 
     Args:
         batch: The queries.
-        count: How many steps each query takes. (B,)
+        count: The number of steps of each query. (B,)
         pooled: Whether the pooling reads a node. (N,) bool
-        whole: Whether every node is computed even if nothing reads it, for statistics over all nodes.
+        whole: Whether every node is computed even if it is not read, for statistics over all nodes.
         relation: The forward relation of each edge, as a position among the relations in use. (E,)
         inverse: The inverse relation of each edge, the same way. (E,)
         pair_relation: The relation of each pair, the same way. (Q,)
@@ -90,5 +90,5 @@ def _direction(sends: Tensor, source: Tensor, receiver: Tensor, edge_place: Tens
 
 
 def _places(chosen: Tensor) -> Tensor:
-    """Numbers the chosen ones from 0 on; what is not chosen has no meaningful number."""
+    """Numbers the chosen ones from 0 on; the numbers of the others are meaningless."""
     return chosen.cumsum(0) - 1

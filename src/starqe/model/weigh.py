@@ -19,13 +19,13 @@ class Weigh(nn.Module, ABC):
     """One way to weight messages."""
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws the parameters."""
+        """Initialises the parameters."""
         for values in self.parameters():
             xavier(values, generator)
 
     @abstractmethod
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
-        """Gives the weighted messages. (M, D) -> (M, D)."""
+        """Returns the weighted messages. (M, D) -> (M, D)."""
 
 
 class SymmetricWeigh(Weigh):
@@ -39,7 +39,7 @@ class SymmetricWeigh(Weigh):
         super().__init__()
 
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:  # noqa: ARG002
-        """Gives the weighted messages. (M, D) -> (M, D)."""
+        """Returns the weighted messages. (M, D) -> (M, D)."""
         return messages * direction.symmetric[:, None].to(messages.dtype)
 
 
@@ -52,7 +52,7 @@ class AttentionWeigh(Weigh):
         self.receiver_vector = weight(heads, width // heads)
 
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
-        """Gives the weighted messages. (M, D) -> (M, D)."""
+        """Returns the weighted messages. (M, D) -> (M, D)."""
         shape = (-1, *self.message_vector.shape)
         split = messages.view(shape)  # (M, H, D/H)
         receiving = (nodes.index_select(0, direction.receivers).view(shape) * self.receiver_vector).sum(2)  # (T, H)

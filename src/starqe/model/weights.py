@@ -1,4 +1,4 @@
-"""How parameters begin: always from a generator that is given, never from the global one."""
+"""Initial values of parameters, from a given random generator and never from the global one."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ def weight(*shape: int) -> nn.Parameter:
 
 @torch.no_grad()
 def xavier(values: Tensor, generator: torch.Generator) -> None:
-    """Fills a matrix uniformly within ±sqrt(6 / (rows + columns)), which keeps the scale of what passes through it."""
+    """Fills a matrix uniformly within ±sqrt(6 / (rows + columns)), which keeps the scale of its inputs."""
     bound = (6 / (values.shape[-2] + values.shape[-1])) ** 0.5
     values.uniform_(-bound, bound, generator=generator)
 

@@ -1,0 +1,70 @@
+"""The device that a recipe names: trained on, and used on by everything that loads a model."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from starqe.errors import ConfigError
+from starqe.kg import Statement, graph_of
+from starqe.learn import Run, preset, run
+from starqe.learn.device import device_of, training_device
+from starqe.learn.scorer import scores_into
+from starqe.model import SIMILARITY, Encoder
+from starqe.reason.predictor.presets import recipe_of
+from starqe.reason.predictor.run import PredictorRun
+
+GRAPH = graph_of([Statement("a", "r", "b"), Statement("b", "r", "c")])
+SIZE = ["model.width=8", "model.heads=2"]
+
+
+@pytest.mark.parametrize(
+    ("device", "cuda", "expected"), [("auto", False, "cpu"), ("auto", True, "cuda"), ("cpu", True, "cpu"), ("cuda", True, "cuda")]
+)
+def test_a_recipe_names_the_device(monkeypatch: pytest.MonkeyPatch, device: str, cuda: bool, expected: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    recipe = preset("demo").with_settings([f"device={device}"])
+    assert device_of(recipe).type == training_device(recipe).type == expected
+
+
+def test_cuda_that_is_not_there_is_refused_for_training_and_done_without_for_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    recipe = preset("demo").with_settings(["device=cuda"])
+    with pytest.raises(ConfigError, match=r"needs a CUDA device, and torch finds none\. Set device=auto or device=cpu"):
+        training_device(recipe)
+    assert device_of(recipe).type == "cpu"
+
+
+def test_whatever_loads_a_model_puts_it_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another device that every torch has takes the place of CUDA."""
+    encoder = Run.create(tmp_path / "encoder", preset("demo").with_settings(SIZE), GRAPH)
+    encoder.save_weights(Encoder(encoder.recipe.model, encoder.space, 0).state_dict())
+    predictor = PredictorRun.create(tmp_path / "predictor", recipe_of("one-hop").with_settings(["model.width=8"]), GRAPH)
+    predictor.save_weights(predictor.new_predictor().state_dict())
+    assert {parameter.device.type for parameter in encoder.encoder().parameters()} == {"cpu"}
+    monkeypatch.setattr(run, "device_of", lambda _: torch.device("meta"))
+    for model in (encoder.encoder(), predictor.predictor()):
+        assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+
+
+def test_scores_are_the_same_in_a_buffer_of_theirs_and_copied_into_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, entities = torch.randn(3, 4), torch.randn(5, 4)
+    expected = SIMILARITY["dot"].scores(vectors, entities, torch.empty(3, 5))
+
+    class Elsewhere:
+        """Entities that say to be on another device."""
+
+        device = "another device"
+
+    moved = []
+
+    class Recording:
+        def scores(self, vectors: torch.Tensor, _entities: object, out: torch.Tensor) -> torch.Tensor:
+            moved.append(out)
+            return SIMILARITY["dot"].scores(vectors, entities, out)
+
+    monkeypatch.setattr(torch, "empty_like", lambda like, device: torch.empty(like.shape))
+    out = torch.empty(3, 5)
+    assert torch.equal(scores_into(Recording(), vectors, Elsewhere(), out), expected)
+    assert moved[0].data_ptr() != out.data_ptr()
+    assert torch.equal(out, expected)
