@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.columns import query_table
 
 from starqe.errors import ConfigError, InputError, MeasureError, StorageError
 from starqe.kg import Statement, graph_of
-from starqe.measure.evaluate import Measure, evaluate
+from starqe.measure.evaluate import Measure, evaluate, workers_for
 from starqe.measure.metrics import AVERAGES, METRICS
 from starqe.measure.protocol import PROTOCOLS
 from starqe.measure.ranks import TIES
+from starqe.measure.rows import Row
 from starqe.measure.sink import rank_sink
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable
@@ -25,7 +27,7 @@ ENTITIES = 5
 def table(anchors: list[int], answers: list[list[int]], split: str = "test") -> QueryTable:
     """Queries of shape 1p without qualifiers."""
     n = len(anchors)
-    return QueryTable(
+    return query_table(
         SHAPES["1p"],
         np.array(anchors, np.int32).reshape(n, 1),
         np.zeros((n, 1), np.int32),
@@ -46,8 +48,8 @@ class Near:
         return out.copy_(-(torch.arange(ENTITIES) - anchors[:, None]).abs())
 
 
-def pick(rows: list[dict], **wanted: object) -> dict:
-    (found,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+def pick(rows: list[Row], **wanted: object) -> Row:
+    (found,) = [row for row in rows if all(getattr(row, key) == value for key, value in wanted.items())]
     return found
 
 
@@ -60,24 +62,24 @@ def tables() -> dict[str, QueryTable]:
 def test_rows_carry_the_metrics_in_percent(tables: dict[str, QueryTable]):
     rows = evaluate(Near(), tables, ENTITIES, row="near", seed=7)
     macro = pick(rows, shape="1p", metric="MRR", average="macro")
-    assert macro["ours"] == pytest.approx(100 * ((1 / 2 + 1 / 3) / 2 + 1) / 2)
-    assert macro["low"] <= macro["ours"] <= macro["high"]
-    assert {key: macro[key] for key in ("row", "protocol", "n", "seed", "paper", "dropped", "ties")} == {
+    assert macro.ours == pytest.approx(100 * ((1 / 2 + 1 / 3) / 2 + 1) / 2)
+    assert macro.low <= macro.ours <= macro.high
+    assert {key: macro.to_json()[key] for key in ("row", "protocol", "n", "seed", "paper", "dropped", "ties")} == {
         "row": "near", "protocol": "paper", "n": 2, "seed": 7, "paper": None, "dropped": 0, "ties": "realistic",
     }  # fmt: skip
     micro = pick(rows, shape="1p", metric="Hits@1", average="micro")
-    assert (micro["ours"], micro["n"]) == (pytest.approx(100 / 3), 3)
+    assert (micro.ours, micro.n) == (pytest.approx(100 / 3), 3)
 
 
 def test_the_mean_rank_is_no_percentage(tables: dict[str, QueryTable]):
     rows = evaluate(Near(), tables, ENTITIES)
-    assert pick(rows, shape="1p", metric="MR", average="micro")["ours"] == pytest.approx(2)
+    assert pick(rows, shape="1p", metric="MR", average="micro").ours == pytest.approx(2)
 
 
 def test_average_is_the_mean_over_shapes_and_all_pools_the_queries(tables: dict[str, QueryTable]):
     rows = evaluate(Near(), tables, ENTITIES)
-    assert pick(rows, shape="average", metric="Hits@1", average="macro")["ours"] == pytest.approx(100 * (1 / 2 + 1) / 2)
-    assert pick(rows, shape="all", metric="Hits@1", average="macro")["ours"] == pytest.approx(100 * 2 / 3)
+    assert pick(rows, shape="average", metric="Hits@1", average="macro").ours == pytest.approx(100 * (1 / 2 + 1) / 2)
+    assert pick(rows, shape="all", metric="Hits@1", average="macro").ours == pytest.approx(100 * 2 / 3)
     assert len(rows) == 4 * len(METRICS) * len(AVERAGES)
 
 
@@ -87,8 +89,16 @@ def test_the_batch_size_changes_nothing(batch: int):
     queries = {"1p": table(random.integers(0, 5, 40).tolist(), [[int(a)] for a in random.integers(0, 5, 40)])}
     rows = evaluate(Near(), queries, ENTITIES, Measure(batch=batch))
     for one, other in zip(rows, evaluate(Near(), queries, ENTITIES), strict=True):
-        assert one["ours"] == pytest.approx(other["ours"])
-        assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"]))
+        assert one.ours == pytest.approx(other.ours)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+@pytest.mark.parametrize(
+    ("threads", "workers"), [(1, 1), (2, 2), (4, 4), (6, 6), (7, 7), (8, 8), (9, 8), (11, 5), (12, 6), (16, 8), (64, 8)]
+)
+def test_as_few_threads_as_possible_are_idle(threads, workers):
+    assert workers_for(threads) == workers
+    assert threads - workers * (threads // workers) <= 1
 
 
 @pytest.fixture
@@ -118,8 +128,8 @@ def test_threads_work_on_a_batch_each_and_change_nothing():
 
 def test_without_queries_there_are_no_numbers():
     rows = evaluate(Near(), {"1p": table([], [])}, ENTITIES)
-    assert {row["ours"] for row in rows} == {row["low"] for row in rows} == {None}
-    assert {row["n"] for row in rows} == {0}
+    assert {row.ours for row in rows} == {row.low for row in rows} == {None}
+    assert {row.n for row in rows} == {0}
 
 
 def test_strict_filters_easy_answers_and_counts_what_it_drops():
@@ -132,8 +142,8 @@ def test_strict_filters_easy_answers_and_counts_what_it_drops():
     queries = {"1p": table([0, 4], [[3], [4]])}
     rows = evaluate(Near(), queries, len(graph.entities), Measure(protocol="strict"), graph=graph)
     found = pick(rows, shape="1p", metric="MR", average="macro")
-    assert (found["ours"], found["n"], found["dropped"], found["protocol"]) == (2, 1, 1, "strict")  # only c is before d
-    assert pick(evaluate(Near(), queries, 5), shape="1p", metric="MR", average="micro")["ours"] == (4 + 1) / 2
+    assert (found.ours, found.n, found.dropped, found.protocol) == (2, 1, 1, "strict")  # only c is before d
+    assert pick(evaluate(Near(), queries, 5), shape="1p", metric="MR", average="micro").ours == (4 + 1) / 2
 
 
 def test_a_score_that_is_not_a_number_ends_the_evaluation(tables: dict[str, QueryTable]):

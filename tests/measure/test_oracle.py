@@ -1,10 +1,11 @@
 """The oracle: worked by hand, against all orders written out, and against the paper's numbers."""
 
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.columns import query_table
+from tests.places import DATA
 
 from starqe.measure.metrics import AVERAGES, METRICS, TERMS, terms_of
 from starqe.measure.oracle import SOURCES, expected_terms, oracle, oracle_ranks
@@ -14,14 +15,13 @@ from starqe.queries.table import QueryTable
 
 pytestmark = pytest.mark.full
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 Queries = dict[tuple[int, int, int, int], list[int]]
 
 
 def table(queries: Queries) -> QueryTable:
     """Queries of shape 1p: (anchor, relation, qualifier relation, qualifier value) -> answers."""
     constants = np.array(list(queries), np.int32).reshape(-1, 4)
-    return QueryTable(
+    return query_table(
         SHAPES["1p"],
         constants[:, :1],
         constants[:, 1:2],
@@ -65,11 +65,11 @@ def test_merging_tells_queries_apart_by_the_pairs_of_each_edge():
     def pair_on(edge: int) -> QueryTable:
         offsets = np.array([0, 1, 1] if edge == 0 else [0, 0, 1])
         pair = np.array([1], np.int32), np.array([4], np.int32)
-        return QueryTable(
+        return query_table(
             SHAPES["2p"], np.array([[0]], np.int32), np.array([[2, 2]], np.int32), offsets, *pair, np.array([0, 1]), pair[1] + 1
         )
 
-    other = QueryTable(
+    other = query_table(
         SHAPES["2p"], np.array([[0]], np.int32), np.array([[2, 2]], np.int32), np.array([0, 0, 0]),
         np.empty(0, np.int32), np.empty(0, np.int32), np.array([0, 1]), np.array([6], np.int32),
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_a_table_that_needs_more_than_63_bits_is_still_told_apart():
     anchors = np.array([[big, big, big], [big, big, big - 1]], np.int32)
     nothing = np.empty(0, np.int32)
     answers = np.array([0, 1, 2]), np.array([3, 4], np.int32)
-    queries = QueryTable(SHAPES["3i"], anchors, np.full((2, 3), big, np.int32), np.zeros(7, np.int64), nothing, nothing, *answers)
+    queries = query_table(SHAPES["3i"], anchors, np.full((2, 3), big, np.int32), np.zeros(7, np.int64), nothing, nothing, *answers)
     assert oracle_ranks(queries, [queries], 10).worst.tolist() == [1, 1]
 
 
@@ -101,9 +101,9 @@ def test_rows_name_the_source():
     queries = {split: {"1p": table({(0, 0, 1, 1): [5], (0, 0, 1, 2): [6]})} for split in ("train", "valid", "test")}
     for source in SOURCES:
         rows = oracle(queries, 20, source)
-        assert {row["row"] for row in rows} == {f"Oracle ({source})"}
+        assert {row.name for row in rows} == {f"Oracle ({source})"}
         assert len(rows) == 3 * len(METRICS) * len(AVERAGES)
-        hits = {row["ours"] for row in rows if row["metric"] == "Hits@1"}
+        hits = {row.ours for row in rows if row.metric == "Hits@1"}
         assert hits == {50.0}
 
 
@@ -115,7 +115,7 @@ def test_an_empty_source_leaves_every_entity_equal():
 @pytest.fixture(scope="module")
 def wd50k() -> dict[str, dict[str, QueryTable]]:
     """The queries of shape 1p of every split: an anchor, a relation and one pair, and all their tails."""
-    folder = SHARED / "wd50k"
+    folder = DATA / "wd50k"
     if not folder.is_dir():
         pytest.skip("the paper's oracle needs the statements of WD50K, which are not here")
     entities: dict[str, int] = {}
@@ -145,5 +145,5 @@ def wd50k() -> dict[str, dict[str, QueryTable]]:
 )
 def test_the_papers_oracle_is_reproduced_to_the_last_digit(wd50k, source: str, average: str, published: dict[str, float]):
     rows = oracle(wd50k, 47_155, source, replicates=0)
-    ours = {row["metric"]: round(row["ours"], 2) for row in rows if row["shape"] == "1p" and row["average"] == average}
+    ours = {row.metric: round(row.ours, 2) for row in rows if row.shape == "1p" and row.average == average}
     assert {metric: ours[metric] for metric in published} == published

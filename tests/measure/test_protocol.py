@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.columns import query_table
 
 from starqe.errors import MismatchError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
@@ -27,7 +28,7 @@ def graph() -> Graph:
 def table(graph: Graph, split: str, queries: dict[str, list[str]]) -> QueryTable:
     """The queries ``(anchor, r, ?) with q=v`` with their listed answers."""
     ids, n = graph.entities.id, len(queries)
-    return QueryTable(
+    return query_table(
         SHAPES["1p"],
         np.array([[ids(anchor)] for anchor in queries], np.int32),
         np.full((n, 1), graph.relations.id("r"), np.int32),
@@ -42,7 +43,7 @@ def table(graph: Graph, split: str, queries: dict[str, list[str]]) -> QueryTable
 
 def named(graph: Graph, task: Task) -> list[tuple[int, list[str], list[str]]]:
     name = graph.entities.identifier
-    parts = [(task.ranked.part(i, i + 1).entities, task.filtered.part(i, i + 1).entities) for i in range(len(task.rows))]
+    parts = [(task.ranked[i], task.filtered[i]) for i in range(len(task.rows))]
     return [(int(row), [*map(name, ranked)], [*map(name, held)]) for row, (ranked, held) in zip(task.rows, parts, strict=True)]
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.errors import MeasureError
-from starqe.measure.ranks import SORT_FROM, TIES, Ragged, Ranks, filtered_ranks, greater_and_equal
+from starqe.measure.ranks import SORT_FROM, TIES, Ranks, filtered_ranks, greater_and_equal
+from starqe.ragged import Ragged
 
 
 def ragged(*entities: list[int]) -> Ragged:
@@ -178,7 +179,7 @@ def test_memory_is_a_few_rows_whatever_the_number_of_queries(answers: int):
     filtered_ranks(scores, ranked, ranked)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 10 * 4 * entities + 200 * len(ranked.entities)
+    assert peak < 10 * 4 * entities + 200 * len(ranked.items)
 
 
 def test_greater_and_equal_members_are_counted_within_the_group():

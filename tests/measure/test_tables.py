@@ -2,16 +2,19 @@
 
 import csv
 import io
+from dataclasses import replace
+from typing import Any
 
+from starqe.measure.rows import Row
 from starqe.measure.tables import FORMATS, cell, grids
 
 
-def row(ours: float | None, paper: float | None = None, **changes: object) -> dict:
-    given = {"row": "StarQE", "shape": "1p", "metric": "MRR", "average": "macro", "protocol": "paper", "n": 9, "seed": 0}
-    return {**given, "ours": ours, "paper": paper, "low": None, "high": None, "ties": "realistic", "dropped": 0, **changes}
+def row(ours: float | None, paper: float | None = None, **changes: Any) -> Row:
+    about = Row(name="StarQE", shape="1p", metric="MRR", average="macro", protocol="paper", n=9, seed=0, ours=ours, paper=paper)
+    return replace(about, **changes)
 
 
-ROWS = [row(33.333, 30.98), row(50.0, 44.13, shape="2p"), row(1.5, row="a|b_c")]
+ROWS = [row(33.333, 30.98), row(50.0, 44.13, shape="2p"), row(1.5, name="a|b_c")]
 
 
 def test_a_cell_shows_ours_the_papers_and_the_difference():
@@ -20,7 +23,7 @@ def test_a_cell_shows_ours_the_papers_and_the_difference():
     assert cell(row(30.0)) == "30.00"
     assert cell(row(None, 30.98)) == "– (30.98)"
     assert cell(row(None)) == "–"
-    assert cell(row(30.0, 30.98) | {"deviation": 0.5}) == "30.00 ± 0.50 (30.98, -0.98)"
+    assert cell(row(30.0, 30.98, deviation=0.5)) == "30.00 ± 0.50 (30.98, -0.98)"
 
 
 def test_markdown_has_a_column_a_shape_and_a_line_a_row():
@@ -65,7 +68,7 @@ def test_no_rows_give_an_empty_text():
 
 
 def test_stacked_the_papers_number_and_the_difference_stand_in_lines_of_their_own():
-    (grid,) = grids([row(45.0, 30.98), row(None, row="other", missing="not run")], stacked=True)
+    (grid,) = grids([row(45.0, 30.98), row(None, name="other", missing="not run")], stacked=True)
     assert grid.lines == (
         ("StarQE", ("45.00",)),
         ("StarQE, paper", ("30.98",)),

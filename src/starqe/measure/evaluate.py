@@ -1,5 +1,6 @@
 """Evaluation: a scorer and query tables in, rows of numbers out."""
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,12 +19,13 @@ from starqe.measure.ranks import Ranks, filtered_ranks
 from starqe.measure.rows import Row, check_names, report
 from starqe.measure.sink import RankSink
 from starqe.queries.table import QueryTable
+from starqe.ragged import IntArray
 
 Progress = Callable[[str, int, int], None]
 """Called with the shape, the number of its queries that are done, and their total."""
 
-WORKERS = 4
-"""At most so many batches are worked on at once; each needs a buffer of its own."""
+WORKERS = 8
+"""The most batches that are worked on at once; each needs a buffer of its own."""
 
 _Job = tuple[str, QueryTable, Task]
 
@@ -31,8 +33,8 @@ _Job = tuple[str, QueryTable, Task]
 class Scorer(Protocol):
     """Anything that scores every entity as an answer; several threads may ask it at once, each with its own ``out``."""
 
-    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-        """Gives the scores of all entities for these rows of a table; may write them to ``out`` and return it: (B, V)."""
+    def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
+        """Returns the scores of all entities for these rows of a table; may write them to ``out`` and return it: (B, V)."""
 
 
 class Measure(Section):
@@ -87,26 +89,42 @@ def evaluate(
     dropped = dict.fromkeys(tables, 0)
     done = dict.fromkeys(tables, 0)
     jobs = ((shape, table, task) for shape, table in tables.items() for task in _tasks(table, settings, graph))
-    for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities):
-        sums[shape].add(ranks, task.ranked.counts, settings.ties)
-        if sink:
-            sink.write(shape, task.rows, task.ranked, ranks)
-        dropped[shape] += task.dropped
-        done[shape] += len(task.rows) + task.dropped
-        if progress:
-            progress(shape, done[shape], len(table))
-    given = {"row": row, "protocol": settings.protocol, "seed": seed, "ties": settings.ties}
-    return report(sums, dropped, given, settings.confidence)
+    with _threads_shared() as workers:
+        for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities, workers):
+            sums[shape].add(ranks, task.ranked.counts, settings.ties)
+            if sink:
+                sink.write(shape, task.rows, task.ranked, ranks)
+            dropped[shape] += task.dropped
+            done[shape] += len(task.rows) + task.dropped
+            if progress:
+                progress(shape, done[shape], len(table))
+    return report(sums, dropped, name=row, protocol=settings.protocol, seed=seed, ties=settings.ties, confidence=settings.confidence)
 
 
-def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
-    """Ranks the answers of every job, in order. The threads that torch may use work on a batch each.
+def workers_for(threads: int) -> int:
+    """Chooses how many batches are worked on at once: as many as leave the fewest of these threads idle, at most `WORKERS`.
 
     Only the product of a batch is fast on two threads; encoding its queries and counting its ranks are not, and would leave
     one of them idle.
     """
+    most = min(threads, WORKERS)
+    return max(range(-(-most // 2), most + 1), key=lambda workers: (threads // workers * workers, workers))
+
+
+@contextlib.contextmanager
+def _threads_shared() -> Iterator[int]:
+    """Shares the threads that torch may use among workers, whose number it yields."""
     threads = torch.get_num_threads()
-    workers = min(threads, WORKERS)
+    workers = workers_for(threads)
+    torch.set_num_threads(threads // workers)
+    try:
+        yield workers
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, workers: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
+    """Ranks the answers of every job, in order; every worker has a batch of its own."""
     # (B, V), for all batches: fresh pages cost as much as the arithmetic
     buffers: SimpleQueue[torch.Tensor] = SimpleQueue()
     for _ in range(workers):
@@ -123,23 +141,19 @@ def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int) -> 
         finally:
             buffers.put(buffer)
 
-    torch.set_num_threads(threads // workers)
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            waiting: deque[tuple[_Job, Future[Ranks]]] = deque()
-            for job in jobs:
-                waiting.append((job, pool.submit(rank, job[1], job[2])))
-                if len(waiting) > workers:
-                    first, ranks = waiting.popleft()
-                    yield *first, ranks.result()
-            for last, ranks in waiting:
-                yield *last, ranks.result()
-    finally:
-        torch.set_num_threads(threads)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[_Job, Future[Ranks]]] = deque()
+        for job in jobs:
+            waiting.append((job, pool.submit(rank, job[1], job[2])))
+            if len(waiting) > workers:
+                first, ranks = waiting.popleft()
+                yield *first, ranks.result()
+        for last, ranks in waiting:
+            yield *last, ranks.result()
 
 
 def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterator[Task]:
-    """Gives what is to be ranked, a batch at a time; the exact answers of a strict protocol are found for many batches at once."""
+    """Yields what is to be ranked, a batch at a time; the exact answers of a strict protocol are found for many batches at once."""
     block = 16 * settings.batch
     for start in range(0, len(table), block):
         task = PROTOCOLS[settings.protocol](graph, table, np.arange(start, min(start + block, len(table))))
@@ -148,4 +162,4 @@ def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterato
         for first in range(0, len(task.rows), settings.batch):
             last = min(first + settings.batch, len(task.rows))
             dropped = task.dropped if last == len(task.rows) else 0
-            yield Task(task.rows[first:last], task.ranked.part(first, last), task.filtered.part(first, last), dropped)
+            yield Task(task.rows[first:last], task.ranked.slice(first, last), task.filtered.slice(first, last), dropped)

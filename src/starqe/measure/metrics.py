@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from starqe.measure.ranks import TIES, Ranks
+from starqe.ragged import BoolArray, FloatArray, IntArray, NumberArray
 from starqe.seed import generator
 
 AVERAGES = ("micro", "macro")
 """The means, in the order of the accumulator's sums."""
 
-TERMS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+TERMS: Mapping[str, Callable[[NumberArray, IntArray], NumberArray | BoolArray]] = {
     "hits@1": lambda rank, _: rank <= 1,
     "hits@3": lambda rank, _: rank <= 3,
     "hits@10": lambda rank, _: rank <= 10,
@@ -28,20 +29,20 @@ TERMS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 """What is averaged: functions of the rank and of the number of candidates. The expected rank is that of a random order."""
 
-Means = Mapping[str, np.ndarray]
+Means = Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True)
 class Metric:
     """One column of numbers: how it follows from the means of the terms, and how it is printed."""
 
-    of: Callable[[Means], np.ndarray]
+    of: Callable[[Means], FloatArray]
     percent: bool = True
     higher_is_better: bool = True
 
 
-def amri(means: Means) -> np.ndarray:
-    """Gives the adjusted mean rank index: 1 is perfect, 0 is a random order, -1 the worst.
+def amri(means: Means) -> FloatArray:
+    """Returns the adjusted mean rank index: 1 is perfect, 0 is a random order, -1 the worst.
 
     ``AMRI = 1 - (MR - 1) / (E[MR] - 1)``, where MR is the mean rank and E[MR] the mean of the expected ranks
     ``(candidates + 1) / 2``, both with the same weights, and the candidates counted after filtering (Berrendorf et al.,
@@ -62,8 +63,8 @@ METRICS: Mapping[str, Metric] = {
 """The metrics: Hits@k, mean reciprocal rank, mean rank, and adjusted mean rank index."""
 
 
-def terms_of(rank: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Gives the terms of each rank, columns as TERMS: (n, terms) float64."""
+def terms_of(rank: NumberArray, candidates: IntArray) -> FloatArray:
+    """Returns the terms of each rank, columns as TERMS: (n, terms) float64."""
     return np.stack([np.asarray(term(rank, candidates), np.float64) for term in TERMS.values()], axis=1)
 
 
@@ -98,11 +99,11 @@ class Accumulator:
         self._sums = np.zeros((1 + replicates, len(AVERAGES), len(TERMS) + 1))
         self._n = np.zeros(len(AVERAGES), np.int64)
 
-    def add(self, ranks: Ranks, counts: np.ndarray, ties: str = "realistic") -> None:
+    def add(self, ranks: Ranks, counts: IntArray, ties: str = "realistic") -> None:
         """Adds ranks; counts says how many of them belong to each query, in their order."""
         self.add_terms(terms_of(TIES[ties](ranks), ranks.candidates), counts)
 
-    def add_terms(self, terms: np.ndarray, counts: np.ndarray) -> None:
+    def add_terms(self, terms: FloatArray, counts: IntArray) -> None:
         """Adds the terms of ranks, (n, terms); counts says how many of them belong to each query. Empty queries do not count."""
         assert terms.shape == (counts.sum(), len(TERMS)), (terms.shape, counts.sum())
         counts = counts[counts > 0]
@@ -121,20 +122,20 @@ class Accumulator:
             self._sums[1:] += (weights.T @ block.reshape(len(block), -1)).reshape(replicates, *block.shape[1:])
 
     def estimate(self, metric: str, average: str, confidence: float = 0.95) -> Estimate:
-        """Gives a metric, as a fraction, with its interval."""
+        """Returns a metric, as a fraction, with its interval."""
         values = self.values(metric, average)
         low, high = _interval(values[1:], confidence)
         return Estimate(float(values[0]), low, high, int(self._n[AVERAGES.index(average)]))
 
-    def values(self, metric: str, average: str) -> np.ndarray:
-        """Gives a metric of the data and then of each replicate; not a number where there is nothing to average: (1 + replicates,)."""
+    def values(self, metric: str, average: str) -> FloatArray:
+        """Returns a metric of the data and then of each replicate; not a number where there is nothing to average: (1 + replicates,)."""
         sums = self._sums[:, AVERAGES.index(average)]
         with np.errstate(invalid="ignore", divide="ignore"):
             means = sums[:, :-1] / sums[:, -1:]
         return METRICS[metric].of(dict(zip(TERMS, means.T, strict=True)))
 
     def __add__(self, other: "Accumulator") -> "Accumulator":
-        """Gives what one accumulator would hold that had seen all that both have seen."""
+        """Returns what one accumulator would hold that had seen all that both have seen."""
         assert self._sums.shape == other._sums.shape, "accumulators of the same number of replicates can be added"
         both = Accumulator(len(self._sums) - 1)
         both._sums[:] = self._sums + other._sums
@@ -143,14 +144,14 @@ class Accumulator:
 
 
 def mean_estimate(parts: Iterable[Accumulator], metric: str, average: str, confidence: float = 0.95) -> Estimate:
-    """Gives the mean of a metric over parts that count the same, such as shapes; the interval is of that mean."""
+    """Returns the mean of a metric over parts that count the same, such as shapes; the interval is of that mean."""
     parts = list(parts)
     values = np.mean([part.values(metric, average) for part in parts], axis=0)
     low, high = _interval(values[1:], confidence)
     return Estimate(float(values[0]), low, high, sum(part.estimate(metric, average).n for part in parts))
 
 
-def _interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+def _interval(replicates: FloatArray, confidence: float) -> tuple[float, float]:
     replicates = replicates[~np.isnan(replicates)]  # a replicate of few queries may contain none of them
     if not len(replicates):
         return math.nan, math.nan
@@ -163,5 +164,5 @@ _POISSON = np.searchsorted(_CUMULATIVE, (np.arange(1 << 16) + 0.5) / (1 << 16)).
 """The inverse distribution function of a Poisson variable of mean 1, at 16 bits: a look-up is far faster than a draw."""
 
 
-def _poisson(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+def _poisson(random: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     return _POISSON.take(random.integers(0, 1 << 16, shape, np.uint16))

@@ -14,6 +14,7 @@ from starqe.measure.metrics import TERMS, Accumulator
 from starqe.measure.ranks import Ranks, greater_and_equal
 from starqe.measure.rows import Row, report
 from starqe.queries.table import QueryTable
+from starqe.ragged import FloatArray, IntArray
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "test": ("test",),
@@ -31,7 +32,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 def oracle(
     tables: Mapping[str, Mapping[str, QueryTable]], entities: int, source: str = "all splits", *, replicates: int = 200, seed: int = 0
 ) -> list[Row]:
-    """Gives the rows of the oracle on the test queries: every metric, average and shape, by the protocol ``paper``.
+    """Returns the rows of the oracle on the test queries: every metric, average and shape, by the protocol ``paper``.
 
     Args:
         tables: The tables, by split and then by shape; a split that the source does not name is not looked at.
@@ -44,9 +45,8 @@ def oracle(
     for shape, table in tables["test"].items():
         ranks = oracle_ranks(table, [tables[split][shape] for split in SOURCES[source]], entities, merged=source == "merged")
         sums[shape] = Accumulator(replicates, seed, shape)
-        sums[shape].add_terms(expected_terms(ranks), np.diff(table.answer_offsets))
-    given = {"row": f"Oracle ({source})", "protocol": "paper", "seed": None, "ties": "expected"}
-    return report(sums, dict.fromkeys(sums, 0), given)
+        sums[shape].add_terms(expected_terms(ranks), table.answers.counts)
+    return report(sums, dict.fromkeys(sums, 0), name=f"Oracle ({source})", protocol="paper", seed=None, ties="expected")
 
 
 def oracle_ranks(table: QueryTable, sources: Sequence[QueryTable], entities: int, *, merged: bool = False) -> Ranks:
@@ -60,9 +60,9 @@ def oracle_ranks(table: QueryTable, sources: Sequence[QueryTable], entities: int
     """
     group, *source_groups = _codes([_stripped(part) for part in (table, *sources)])
     seen, frequency = _frequencies(sources, source_groups, entities, merged)  # pairs of stripped query and answer, ascending
-    counts = np.diff(table.answer_offsets)
-    query, answer_group = np.repeat(np.arange(len(table)), counts), np.repeat(group, counts)
-    own = _look_up(seen, frequency, answer_group * entities + table.answers)
+    counts, query = table.answers.counts, table.answers.owner
+    answer_group = group[query]
+    own = _look_up(seen, frequency, answer_group * entities + table.answers.items)
     better, equal = greater_and_equal(seen // entities, frequency, answer_group, own)
     unseen = entities - _look_up(*np.unique(seen // entities, return_counts=True), answer_group)
     equal = np.where(own == 0, unseen, equal)
@@ -70,8 +70,8 @@ def oracle_ranks(table: QueryTable, sources: Sequence[QueryTable], entities: int
     return Ranks(better - above, equal - level + 1, entities - counts[query] + 1)
 
 
-def expected_terms(ranks: Ranks) -> np.ndarray:
-    """Gives the expectation of every term when equal candidates come in any order with the same probability: (n, terms).
+def expected_terms(ranks: Ranks) -> FloatArray:
+    """Returns the expectation of every term when equal candidates come in any order with the same probability: (n, terms).
 
     The rank is uniform from ``better + 1`` to ``better + equal``, so ``E[rank <= k] = clip(k - better, 0, equal) / equal``
     and ``E[1 / rank] = (H(better + equal) - H(better)) / equal`` with the harmonic numbers H.
@@ -87,42 +87,39 @@ def expected_terms(ranks: Ranks) -> np.ndarray:
     return np.stack([expected[term] for term in TERMS], axis=1)
 
 
-def _frequencies(sources: Sequence[QueryTable], groups: Sequence[np.ndarray], entities: int, merged: bool) -> tuple[np.ndarray, np.ndarray]:
+def _frequencies(sources: Sequence[QueryTable], groups: Sequence[IntArray], entities: int, merged: bool) -> tuple[IntArray, IntArray]:
     """Counts how often each pair of a stripped query and an answer, packed as one number, stands in the sources."""
-    counts = [np.diff(source.answer_offsets) for source in sources]
-    answers = np.concatenate([source.answers for source in sources])
-    pairs = np.concatenate([np.repeat(group, count) for group, count in zip(groups, counts, strict=True)]) * entities + answers
+    owners = [source.answers.owner for source in sources]
+    answers = np.concatenate([source.answers.items for source in sources])
+    pairs = np.concatenate([group[owner] for group, owner in zip(groups, owners, strict=True)]) * entities + answers
     if merged:
-        most = max(int(np.diff(source.pair_offsets).max(initial=0)) for source in sources)
+        most = max(int(source.pairs.counts.max(initial=0)) for source in sources)
         whole = _codes([_whole(source, most) for source in sources])
-        queries = np.concatenate([np.repeat(code, count) for code, count in zip(whole, counts, strict=True)])
+        queries = np.concatenate([code[owner] for code, owner in zip(whole, owners, strict=True)])
         pairs = pairs[np.unique(queries * entities + answers, return_index=True)[1]]
     return np.unique(pairs, return_counts=True)
 
 
-def _look_up(keys: np.ndarray, values: np.ndarray, probe: np.ndarray) -> np.ndarray:
-    """Gives the value of each probed key, and 0 for one that is not there; the keys are ascending."""
+def _look_up(keys: IntArray, values: IntArray, probe: IntArray) -> IntArray:
+    """Returns the value of each probed key, and 0 for one that is not there; the keys are ascending."""
     place = np.minimum(np.searchsorted(keys, probe), max(len(keys) - 1, 0))
     return np.where(keys[place] == probe, values[place], 0) if len(keys) else np.zeros(len(probe), np.int64)
 
 
-def _stripped(table: QueryTable) -> np.ndarray:
+def _stripped(table: QueryTable) -> IntArray:
     """The constants of each query without its qualifier pairs: (n, A + E)."""
     return np.concatenate([table.anchors, table.relations], axis=1)
 
 
-def _whole(table: QueryTable, most: int) -> np.ndarray:
+def _whole(table: QueryTable, most: int) -> IntArray:
     """The constants of each query with its qualifier pairs, and -1 where an edge has fewer than the most: (n, A + E + E * most * 2)."""
     n, edges = table.relations.shape
-    counts = np.diff(table.pair_offsets)
-    cell = np.repeat(np.arange(n * edges), counts)
-    within = np.arange(len(cell)) - np.repeat(table.pair_offsets[:-1], counts)
     pairs = np.full((n * edges, most, 2), -1, np.int32)
-    pairs[cell, within, 0], pairs[cell, within, 1] = table.pair_relation, table.pair_value
+    pairs[table.pairs.owner, table.pairs.within] = table.pairs.items
     return np.concatenate([_stripped(table), pairs.reshape(n, -1)], axis=1)
 
 
-def _codes(tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _codes(tables: Sequence[IntArray]) -> list[IntArray]:
     """Numbers the distinct rows of some tables: equal rows, of the same or of different tables, get equal numbers."""
     rows = np.concatenate(tables).astype(np.int64)
     code, size = np.zeros(len(rows), np.int64), 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from starqe.errors import MeasureError
+from starqe.ragged import BoolArray, FloatArray, IntArray, NumberArray, Ragged
 
 if TYPE_CHECKING:  # tables and the oracle need ranks, and no torch
     import torch
@@ -19,63 +20,33 @@ SORT_FROM = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged:
-    """Entities for each of some queries: those of query i stand at ``offsets[i]`` up to the next offset, ascending, each once."""
-
-    offsets: np.ndarray  # (queries + 1,) int64
-    entities: np.ndarray  # (entities,) int32
-
-    def __post_init__(self) -> None:
-        assert self.offsets[0] == 0, self.offsets[0]
-        assert self.offsets[-1] == len(self.entities), (self.offsets[-1], len(self.entities))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def counts(self) -> np.ndarray:
-        """The number of entities of each query: (queries,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def query(self) -> np.ndarray:
-        """The query that each entity belongs to: (entities,)."""
-        return np.repeat(np.arange(len(self)), self.counts)
-
-    def part(self, start: int, stop: int) -> "Ragged":
-        """Gives the queries from start up to stop."""
-        offsets = self.offsets[start : stop + 1]
-        return Ragged(offsets - offsets[0], self.entities[offsets[0] : offsets[-1]])
-
-
-@dataclass(frozen=True, eq=False)
 class Ranks:
     """How many rivals score higher than each ranked answer, and how many score the same.
 
     ``best = better + 1``, ``worst = better + equal``, ``realistic = (best + worst) / 2``.
     """
 
-    better: np.ndarray  # (n,) int64: rivals with a higher score
-    equal: np.ndarray  # (n,) int64: candidates with the same score; the answer itself is one
-    candidates: np.ndarray  # (n,) int64: all that compete; the answer itself is one
+    better: IntArray  # (n,) int64: rivals with a higher score
+    equal: IntArray  # (n,) int64: candidates with the same score; the answer itself is one
+    candidates: IntArray  # (n,) int64: all that compete; the answer itself is one
 
     @property
-    def best(self) -> np.ndarray:
+    def best(self) -> IntArray:
         """The optimistic rank: before everything that scores the same: (n,)."""
         return np.asarray(self.better + 1)
 
     @property
-    def worst(self) -> np.ndarray:
+    def worst(self) -> IntArray:
         """The pessimistic rank: after everything that scores the same: (n,)."""
         return np.asarray(self.better + self.equal)
 
     @property
-    def realistic(self) -> np.ndarray:
+    def realistic(self) -> FloatArray:
         """The mean of the optimistic and the pessimistic rank: (n,)."""
         return np.asarray(self.best + self.worst) / 2
 
 
-TIES: Mapping[str, Callable[[Ranks], np.ndarray]] = {
+TIES: Mapping[str, Callable[[Ranks], NumberArray]] = {
     "realistic": lambda ranks: ranks.realistic,
     "optimistic": lambda ranks: ranks.best,
     "pessimistic": lambda ranks: ranks.worst,
@@ -92,8 +63,8 @@ def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> 
 
     Args:
         scores: One row a query, one column an entity; a higher score is better, infinities are allowed. (B, V)
-        ranked: The answers to rank, by query.
-        filtered: The entities that do not compete with a ranked answer; it may contain the answer itself.
+        ranked: The answers to rank, a row per query, ascending, each once.
+        filtered: The entities that do not compete with a ranked answer, in the same form; it may contain the answer itself.
 
     Raises:
         MeasureError: A score is not a number.
@@ -102,8 +73,8 @@ def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> 
     assert len(scores) == len(ranked) == len(filtered), (scores.shape, len(ranked), len(filtered))
     values = scores.detach().cpu().numpy()
     better, equal = _counts(values, ranked)
-    query, own = ranked.query, values[ranked.query, ranked.entities]
-    filter_query, filter_own = filtered.query, values[filtered.query, filtered.entities]
+    query, own = ranked.owner, values[ranked.owner, ranked.items]
+    filter_query, filter_own = filtered.owner, values[filtered.owner, filtered.items]
     # Codes in the order of the scores are what can be packed with the query into one sortable number.
     codes = np.unique(np.concatenate([filter_own, own]), return_inverse=True)[1]
     filter_codes, own_codes = codes[: len(filter_own)], codes[len(filter_own) :]
@@ -112,7 +83,7 @@ def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> 
     return Ranks(better - above, equal - level + itself, scores.shape[1] - filtered.counts[query] + itself)
 
 
-def greater_and_equal(group: np.ndarray, value: np.ndarray, of_group: np.ndarray, than: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def greater_and_equal(group: IntArray, value: IntArray, of_group: IntArray, than: IntArray) -> tuple[IntArray, IntArray]:
     """Counts, for each pair of a group and a value, the members of the group with a greater and with an equal value.
 
     Args:
@@ -128,13 +99,13 @@ def greater_and_equal(group: np.ndarray, value: np.ndarray, of_group: np.ndarray
     return np.searchsorted(keys, probe + width) - last, last - first
 
 
-def _counts(values: np.ndarray, ranked: Ragged) -> tuple[np.ndarray, np.ndarray]:
+def _counts(values: FloatArray, ranked: Ragged) -> tuple[IntArray, IntArray]:
     """Counts the higher and the equal scores in the whole row of each answer.
 
     One row after the other, because a row fits into the processor's cache: it is read from memory once, however many
     answers it has. Scores below the lowest answer's count for none, so where a model is good little remains to compare.
     """
-    better, equal = np.empty(len(ranked.entities), np.int64), np.empty(len(ranked.entities), np.int64)
+    better, equal = np.empty(len(ranked.items), np.int64), np.empty(len(ranked.items), np.int64)
     mask = np.empty(values.shape[1], bool)
     few = values.shape[1] // 16  # gathering more than these costs more than it spares
     bounds = ranked.offsets.tolist()
@@ -142,7 +113,7 @@ def _counts(values: np.ndarray, ranked: Ragged) -> tuple[np.ndarray, np.ndarray]
         start, stop = bounds[i], bounds[i + 1]
         if start == stop:
             continue
-        own = row[ranked.entities[start:stop]]
+        own = row[ranked.items[start:stop]]
         np.logical_not(np.less(row, own.min(), out=mask), out=mask)  # not below, rather than above: NaN must not slip through
         reach = np.count_nonzero(mask)
         near = row[mask] if reach <= few else row
@@ -161,11 +132,11 @@ def _counts(values: np.ndarray, ranked: Ragged) -> tuple[np.ndarray, np.ndarray]
     return better, equal
 
 
-def _contains(filtered: Ragged, filter_query: np.ndarray, ranked: Ragged, query: np.ndarray, width: int) -> np.ndarray:
-    """Says for each ranked answer whether it is itself among the filtered entities: (n,) bool."""
-    keys = filter_query * width + filtered.entities
+def _contains(filtered: Ragged, filter_query: IntArray, ranked: Ragged, query: IntArray, width: int) -> BoolArray:
+    """Returns for each ranked answer whether it is itself among the filtered entities: (n,) bool."""
+    keys = filter_query * width + filtered.items
     assert (np.diff(keys) > 0).all(), "entities stand ascending and once in a query"
-    probe = query * width + ranked.entities
+    probe = query * width + ranked.items
     place = np.searchsorted(keys, probe)
     found = np.zeros(len(probe), bool)
     inside = place < len(keys)

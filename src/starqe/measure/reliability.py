@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from starqe.ragged import BoolArray, FloatArray
+
 BINS = 15
 
 
@@ -34,7 +36,7 @@ class Reliability:
     """The bins that have cases, from low to high."""
 
 
-def reliability(probability: np.ndarray, truth: np.ndarray, bins: int = BINS) -> Reliability:
+def reliability(probability: FloatArray, truth: BoolArray, bins: int = BINS) -> Reliability:
     """Compares probabilities (n,) with what came true (n,) bool; 1 belongs to the last bin."""
     assert len(probability) == len(truth) > 0, (len(probability), len(truth))
     assert ((probability >= 0) & (probability <= 1)).all()

@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from starqe.folders import new_file
-from starqe.measure.ranks import Ragged, Ranks
+from starqe.measure.ranks import Ranks
+from starqe.ragged import IntArray, Ragged
 
 SCHEMA = pa.schema(
     [
@@ -30,9 +30,9 @@ class RankSink:
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer = writer
 
-    def write(self, shape: str, rows: np.ndarray, ranked: Ragged, ranks: Ranks) -> None:
+    def write(self, shape: str, rows: IntArray, ranked: Ragged, ranks: Ranks) -> None:
         """Writes the ranks of some rows of a table."""
-        columns = [[shape] * len(ranks.better), rows[ranked.query], ranked.entities]
+        columns = [[shape] * len(ranks.better), rows[ranked.owner], ranked.items]
         columns += [ranks.realistic, ranks.better, ranks.equal, ranks.candidates]
         arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         self._writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))

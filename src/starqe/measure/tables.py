@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starqe.measure.rows import Row, over_seeds
 
@@ -25,7 +25,7 @@ LONG = (
     "dropped",
     "ties",
 )
-"""The columns of a CSV file, which has one line a number."""
+"""The columns of every CSV file, which has one line per number; cells that only some rows have come after."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,9 @@ def grids(rows: Iterable[Row], stacked: bool = False) -> list[Grid]:
 
     The paper's number and the difference stand behind ours in a cell or, stacked, in lines below: narrow enough for a terminal.
     """
-    rows = _one_a_cell(rows)
-    keys = dict.fromkeys((row["metric"], row["average"], row["protocol"]) for row in rows)
-    return [_grid(key, [row for row in rows if (row["metric"], row["average"], row["protocol"]) == key], stacked) for key in keys]
-
-
-def difference(row: Row) -> float | None:
-    """Gives ours minus the paper's, or None where one is missing."""
-    return None if row["ours"] is None or row["paper"] is None else row["ours"] - row["paper"]
+    rows = _one_per_cell(rows)
+    keys = dict.fromkeys((row.metric, row.average, row.protocol) for row in rows)
+    return [_grid(key, [row for row in rows if (row.metric, row.average, row.protocol) == key], stacked) for key in keys]
 
 
 def cell(row: Row) -> str:
@@ -60,14 +55,13 @@ def cell(row: Row) -> str:
 
     Where there is none, ``missing`` says why, or a dash stands.
     """
-    if row["ours"] is None:
-        missing = row.get("missing") or "–"
-        return missing if row["paper"] is None else f"{missing} ({row['paper']:.2f})"
-    text = f"{row['ours']:.2f}"
-    if row.get("deviation") is not None:
-        text += f" ± {row['deviation']:.2f}"
-    gap = difference(row)
-    return text if gap is None else f"{text} ({row['paper']:.2f}, {gap:+.2f})"
+    if row.ours is None:
+        missing = row.missing or "–"
+        return missing if row.paper is None else f"{missing} ({row.paper:.2f})"
+    text = f"{row.ours:.2f}"
+    if row.deviation is not None:
+        text += f" ± {row.deviation:.2f}"
+    return text if row.difference is None else f"{text} ({row.paper:.2f}, {row.difference:+.2f})"
 
 
 def markdown(rows: Iterable[Row]) -> str:
@@ -80,14 +74,17 @@ def latex(rows: Iterable[Row]) -> str:
     return "\n".join(grid_latex(grid) for grid in grids(rows))
 
 
-def comma_separated(rows: Iterable[Row], more: Sequence[str] = ()) -> str:
-    """Writes one line a number, with every column and those that only some rows have, unrounded."""
+def comma_separated(rows: Iterable[Row]) -> str:
+    """Writes one line per number, unrounded, with every column and those that only some rows have."""
+    lines = []
+    for row in rows:
+        seed = " ".join(map(str, row.seed)) if isinstance(row.seed, tuple) else row.seed
+        lines.append({**row.to_json(), "seed": seed, "difference": row.difference})
+    more = dict.fromkeys(key for line in lines for key in line if key not in (*LONG, "missing"))
     text = io.StringIO()
     writer = csv.DictWriter(text, (*LONG, *more), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        seed = " ".join(map(str, row["seed"])) if isinstance(row["seed"], list) else row["seed"]
-        writer.writerow({**row, "seed": seed, "difference": difference(row)})
+    writer.writerows(lines)
     return text.getvalue()
 
 
@@ -95,31 +92,31 @@ FORMATS: Mapping[str, Callable[[Iterable[Row]], str]] = {"markdown": markdown, "
 """The ways to write results."""
 
 
-def _one_a_cell(rows: Iterable[Row]) -> list[Row]:
+def _one_per_cell(rows: Iterable[Row]) -> list[Row]:
     rows = list(rows)
-    cells = {(row["row"], row["shape"], row["metric"], row["average"], row["protocol"]) for row in rows}
+    cells = {(row.name, row.shape, row.metric, row.average, row.protocol) for row in rows}
     return rows if len(cells) == len(rows) else over_seeds(rows)
 
 
 def _grid(key: tuple[str, str, str], rows: Sequence[Row], stacked: bool) -> Grid:
     metric, average, protocol = key
-    shapes = tuple(dict.fromkeys(row["shape"] for row in rows))
+    shapes = tuple(dict.fromkeys(row.shape for row in rows))
     lines: list[tuple[str, tuple[str, ...]]] = []
-    for name in dict.fromkeys(row["row"] for row in rows):
-        mine = {row["shape"]: row for row in rows if row["row"] == name}
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = {row.shape: row for row in rows if row.name == name}
         for suffix, write in _STACKED.items() if stacked else {"": cell}.items():
-            if not suffix or any(row["paper"] is not None for row in mine.values()):
+            if not suffix or any(row.paper is not None for row in mine.values()):
                 lines.append((name + suffix, tuple(write(mine[shape]) if shape in mine else "–" for shape in shapes)))
     if stacked:
         return Grid(f"{metric}, {average}, protocol {protocol}", shapes, tuple(lines))
-    compared = ": ours (the paper's, difference)" if any(row["paper"] is not None for row in rows) else ""
+    compared = ": ours (the paper's, difference)" if any(row.paper is not None for row in rows) else ""
     return Grid(f"{metric}, {average}, protocol {protocol}{compared}", shapes, tuple(lines))
 
 
 _STACKED: Mapping[str, Callable[[Row], str]] = {
-    "": lambda row: cell({**row, "paper": None}),
-    ", paper": lambda row: "–" if row["paper"] is None else f"{row['paper']:.2f}",
-    ", difference": lambda row: "–" if (gap := difference(row)) is None else f"{gap:+.2f}",
+    "": lambda row: cell(replace(row, paper=None)),
+    ", paper": lambda row: "–" if row.paper is None else f"{row.paper:.2f}",
+    ", difference": lambda row: "–" if row.difference is None else f"{row.difference:+.2f}",
 }
 
 

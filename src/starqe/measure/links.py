@@ -1,0 +1,155 @@
+"""Link prediction: statements that were held out are asked for their tails and heads, by two protocols.
+
+B questions · V entities.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.errors import InputError
+from starqe.kg import SPLITS, Graph
+from starqe.measure.evaluate import Progress
+from starqe.measure.metrics import Accumulator
+from starqe.measure.ranks import filtered_ranks
+from starqe.measure.rows import Row, report
+from starqe.queries.exact.entailed import Entailed
+from starqe.queries.gaps import HEAD, TAIL, Gaps, with_gap
+from starqe.ragged import IntArray, Ragged
+from starqe.seed import generator
+
+BATCH = 512
+"""The number of questions that are scored at once."""
+
+
+class GapScorer(Protocol):
+    """Anything that scores all entities as what is missing in statements."""
+
+    def entity_scores(self, gaps: Gaps, out: Tensor) -> Tensor:
+        """Returns the scores of all entities; may write to ``out`` and return it: (B, V)."""
+
+
+@dataclass(frozen=True)
+class LinkProtocol:
+    """Which entities compete with the one that a statement has."""
+
+    same_pairs: bool
+    """Whether other answers are filtered only if their statement has the same set of pairs, or whenever it has all the given ones."""
+    ends_only: bool
+    """Whether entities that stand nowhere but in qualifiers are no candidates."""
+
+
+LINKS: Mapping[str, LinkProtocol] = {
+    "published": LinkProtocol(same_pairs=True, ends_only=True),
+    "ours": LinkProtocol(same_pairs=False, ends_only=False),
+}
+"""The protocols: that of the published results of link prediction with qualifiers, and the one that fits what qualifiers mean."""
+
+ENDS = {"tail": TAIL, "head": HEAD}
+"""What is asked for; the names stand in place of shapes in the rows."""
+
+
+def link_rows(
+    scorer: GapScorer,
+    graph: Graph,
+    protocol: str = "published",
+    split: str = "test",
+    limit: int | None = None,
+    *,
+    row: str = "model",
+    seed: int = 0,
+    replicates: int = 200,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Asks for the tail and the head of every statement of a split, all qualifiers given; returns all metrics.
+
+    Every statement counts once in each direction: ``all`` is the mean over both. Other answers in any split do not compete.
+    Ranks among equal scores are realistic. A question has one ranked answer, so micro and macro averages are the same.
+
+    Args:
+        scorer: Scores all entities.
+        graph: The statements of all splits; the scorer never sees it.
+        protocol: A key of `LINKS`.
+        split: Which statements are asked for.
+        limit: The number of them, sampled at random; all if left out.
+        row: The name of what is evaluated.
+        seed: The seed that the model was trained with; the bootstrap uses it too.
+        replicates: Bootstrap replicates for the confidence intervals.
+        progress: Is told after every batch.
+
+    Raises:
+        InputError: The protocol is unknown, or the split is or has no statements.
+        MeasureError: A score is not a number.
+        UnsupportedError: The scorer cannot be asked such queries.
+    """
+    if protocol not in LINKS:
+        raise InputError(f"protocols of link prediction are {', '.join(LINKS)}, found '{protocol}'")
+    rows = some_statements(graph, split, limit)
+    if not len(rows):
+        raise InputError(f"link prediction asks for statements of a split, found none in {split}")
+    sums = rank_links(scorer, graph, rows, LINKS[protocol], SPLITS, replicates, seed, progress)
+    rows_of_both = report(sums, dict.fromkeys(sums, 0), name=row, protocol=protocol, seed=seed, ties="realistic")
+    return [one for one in rows_of_both if one.average == "micro"]
+
+
+def some_statements(graph: Graph, split: str, limit: int | None, seed: int = 0) -> IntArray:
+    """Returns the statements of a split, or a random sample of them."""
+    rows = graph.known([split]).rows
+    if limit is None or limit >= len(rows):
+        return rows
+    return np.sort(generator(seed, f"statements of {split}").choice(rows, limit, replace=False))
+
+
+def rank_links(
+    scorer: GapScorer,
+    graph: Graph,
+    rows: IntArray,
+    protocol: LinkProtocol,
+    splits: Collection[str],
+    replicates: int = 0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Accumulator]:
+    """Ranks the tails and heads of statements; answers that the given splits know do not compete."""
+    entailed = Entailed(graph.known(splits))
+    candidates = _Candidates(graph, protocol.ends_only)
+    scores = torch.empty(BATCH, len(graph.entities))  # (B, V), for all batches
+    sums = {name: Accumulator(replicates, seed, name) for name in ENDS}
+    for name, position in ENDS.items():
+        for start in range(0, len(rows), BATCH):
+            asked = rows[start : start + BATCH]
+            gaps = with_gap(graph, asked, position)
+            own = Ragged(np.arange(len(asked) + 1), getattr(graph, name)[asked])
+            others = entailed.answers(gaps, exactly=protocol.same_pairs)
+            found = scorer.entity_scores(gaps, scores[: len(asked)])
+            ranks = filtered_ranks(candidates.scores(found), candidates.places(own), candidates.places(others))
+            sums[name].add(ranks, own.counts)
+            if progress:
+                progress(name, start + len(asked), len(rows))
+    return sums
+
+
+class _Candidates:
+    """The entities that compete: all, or those that are an end of a statement in any split."""
+
+    def __init__(self, graph: Graph, ends_only: bool) -> None:
+        self._all = not ends_only
+        competing = np.unique(np.concatenate([graph.head, graph.tail]))
+        self._competing = torch.from_numpy(competing.astype(np.int64))
+        self._place = np.full(len(graph.entities), -1, np.int32)
+        self._place[competing] = np.arange(len(competing), dtype=np.int32)
+        self._buffer = torch.empty(0 if self._all else BATCH, len(competing))
+
+    def scores(self, scores: Tensor) -> Tensor:
+        """Returns the columns of those that compete. (B, V) -> (B, candidates)."""
+        if self._all:
+            return scores
+        return torch.index_select(scores, 1, self._competing, out=self._buffer[: len(scores)])
+
+    def places(self, entities: Ragged) -> Ragged:
+        """Returns entities, all of them ends of statements, as columns of these scores."""
+        return entities if self._all else Ragged(entities.offsets, self._place[entities.items])
