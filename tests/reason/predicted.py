@@ -3,7 +3,8 @@
 import numpy as np
 
 from starqe.kg import Graph, Statement, graph_of
-from starqe.reason.gaps import MISSING, Gaps
+from starqe.queries.gaps import MISSING, Gaps
+from tests.columns import gaps_of_columns
 
 
 def tiny_graph() -> Graph:
@@ -29,7 +30,7 @@ def gaps(graph: Graph, *written: tuple[str, str, str, dict[str, str] | tuple[tup
     pairs = [list(item[3].items()) if isinstance(item[3], dict) else list(item[3]) for item in written]
     flat = [pair for of_one in pairs for pair in of_one]
     offsets = np.concatenate([[0], np.cumsum([len(of_one) for of_one in pairs])]).astype(np.int64)
-    return Gaps(
+    return gaps_of_columns(
         np.array([entity[head] for head, *_ in written], np.int32),
         np.array([relation[item[1]] for item in written], np.int32),
         np.array([entity[item[2]] for item in written], np.int32),
@@ -45,7 +46,7 @@ def answers_by_name(graph: Graph, answered: Gaps) -> list[list[str]]:
     """Gives the answers of each gap by their names."""
     found = []
     for row in range(len(answered)):
-        of_row = answered.answers[answered.answer_offsets[row] : answered.answer_offsets[row + 1]]
+        of_row = answered.answers[row]
         names = graph.relations if answered.relation[row] == MISSING else graph.entities
         found.append([names.identifier(int(one)) for one in of_row])
     return found

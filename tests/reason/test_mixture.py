@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, QueryTable, Shape, Variable
-from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, WEIGHTS, Mixture, Weights, fit_weights, mixed, shape_class
+from starqe.reason.calibration import WEIGHTS, fit_weights
+from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, Mixture, Weights, mixed, shape_class
 
 
 class Fixed:
@@ -18,7 +20,7 @@ class Fixed:
     def __init__(self, *values: float) -> None:
         self.values = torch.tensor(values)
 
-    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor, deadline: Deadline = NEVER) -> torch.Tensor:
         return out.copy_(self.values.expand(len(rows), -1))
 
     def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor) -> torch.Tensor:

@@ -10,18 +10,17 @@ import torch
 
 from starqe.errors import MismatchError, StorageError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.learn import Run, preset
+from starqe.learn import EncoderScorer, Run, preset
 from starqe.measure.evaluate import Scorer
 from starqe.model import Encoder
 from starqe.queries import SHAPES, QueryTable, sample
-from starqe.reason.executor import Executor
+from starqe.reason.executor.executor import Executor
+from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.mixture import CLASSES, Mixture
-from starqe.reason.one_hop import EncoderOneHop
-from starqe.reason.presets import recipe_of
-from starqe.reason.reasoner import RANKED_BY, Reasoner, fit_reasoner
-from starqe.reason.run import PredictorRun
-from starqe.reason.scorer import PredictorScorer
-from starqe.reason.settings import ReasonSettings
+from starqe.reason.predictor.presets import recipe_of
+from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.predictor.scorer import PredictorScorer
+from starqe.reason.reasoner import RANKED_BY, Reasoner, fit_reasoner, save_reasoner
 
 ENCODER = ["model.width=8", "model.heads=2"]
 PREDICTOR = ["model.width=8", "model.heads=2", "model.feed_forward=8"]
@@ -59,6 +58,14 @@ def predictor_of(graph: Graph, folder: Path, *settings: str) -> PredictorRun:
     return made
 
 
+def calibrated(
+    run: Run, predictor: PredictorRun | None, validation: dict[str, QueryTable], settings: ReasonSettings | None = None
+) -> Reasoner:
+    reasoner = fit_reasoner(run, predictor, validation, settings)
+    save_reasoner(run.folder, reasoner, predictor)
+    return reasoner
+
+
 def all_scores(reasoner: Reasoner, tables: dict[str, QueryTable]) -> list[torch.Tensor]:
     def of(scorer: Scorer, table: QueryTable) -> torch.Tensor:
         return scorer.scores(table, np.arange(len(table)), torch.empty(len(table), len(reasoner.graph.entities))).clone()
@@ -71,18 +78,18 @@ def test_what_is_opened_scores_as_what_was_fitted(
     run: Run, graph: Graph, validation: dict[str, QueryTable], tmp_path: Path, with_predictor: bool
 ) -> None:
     predictor = predictor_of(graph, tmp_path / "one-hop") if with_predictor else None
-    fitted = fit_reasoner(run, predictor, validation, ReasonSettings(norm="goedel", beam=3))
+    fitted = calibrated(run, predictor, validation, ReasonSettings(norm="goedel", beam=3))
     if predictor is not None:
         shutil.rmtree(predictor.folder)  # the run has its own
     opened = Reasoner.open(Run.open(run.folder))
-    assert isinstance(opened.one_hop, PredictorScorer if with_predictor else EncoderOneHop)
+    assert isinstance(opened.one_hop, PredictorScorer if with_predictor else EncoderScorer)
     assert (opened.calibration, opened.weights, opened.settings) == (fitted.calibration, fitted.weights, fitted.settings)
     assert opened.weights.executor.keys() == set(CLASSES)
     assert all(map(torch.equal, all_scores(opened, validation), all_scores(fitted, validation)))
 
 
 def test_the_executor_and_the_mixture_know_what_they_are_told(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
-    reasoner = fit_reasoner(run, None, validation)
+    reasoner = calibrated(run, None, validation)
     assert len(reasoner.executor(["train"]).known) == 29
     assert len(reasoner.executor(["train", "valid", "test"]).known) == len(graph) == 38
     executor, mixture = (RANKED_BY[name](reasoner) for name in ("executor", "mixture"))
@@ -104,8 +111,8 @@ def test_a_predictor_of_another_graph_is_refused_however_it_was_opened(
     assert other.graph.vocabulary_fingerprint == graph.vocabulary_fingerprint
     for opened in (other, PredictorRun.open(other.folder, graph)):
         with pytest.raises(MismatchError, match=r"of one graph: .* Train the predictor on the graph of the run"):
-            fit_reasoner(run, opened, validation)
-    assert not (run.folder / "reasoning.json").exists()
+            calibrated(run, opened, validation)
+    assert not (run.folder / "answering.json").exists()
 
 
 def test_a_predictor_that_learned_the_validation_statements_is_refused(
@@ -113,44 +120,45 @@ def test_a_predictor_that_learned_the_validation_statements_is_refused(
 ) -> None:
     knowing = predictor_of(graph, tmp_path / "knowing", 'train.splits=["train", "valid"]')
     with pytest.raises(MismatchError, match=r"learned from the split valid\. Train one on train alone"):
-        fit_reasoner(run, knowing, validation)
+        calibrated(run, knowing, validation)
 
 
-def test_a_write_that_fails_leaves_a_run_that_was_not_calibrated(
+def test_a_write_that_fails_leaves_the_calibration_before_it(
     run: Run, graph: Graph, validation: dict[str, QueryTable], tmp_path: Path
 ) -> None:
-    fit_reasoner(run, None, validation)
+    calibrated(run, None, validation)
+    before = (run.folder / "answering.json").read_bytes()
     predictor = predictor_of(graph, tmp_path / "one-hop")
     (predictor.folder / "dangling").symlink_to(tmp_path / "nothing")  # copying it fails
     with pytest.raises(StorageError, match="cannot write"):
-        fit_reasoner(run, predictor, validation)
-    with pytest.raises(StorageError, match="was not calibrated"):
-        Reasoner.open(run)
+        calibrated(run, predictor, validation)
+    assert (run.folder / "answering.json").read_bytes() == before
+    assert isinstance(Reasoner.open(run).one_hop, EncoderScorer)
     (predictor.folder / "dangling").unlink()
-    fit_reasoner(run, predictor, validation)
+    calibrated(run, predictor, validation)
     assert isinstance(Reasoner.open(run).one_hop, PredictorScorer)
 
 
 def test_numbers_that_were_damaged_are_refused_and_can_be_fitted_anew(run: Run, validation: dict[str, QueryTable]) -> None:
-    fit_reasoner(run, None, validation)
-    (run.folder / "reasoning.json").write_text('{"format": "starqe rea')
-    with pytest.raises(StorageError, match="not the header of a reasoning folder"):
+    calibrated(run, None, validation)
+    (run.folder / "answering.json").write_text('{"format": "starqe ans')
+    with pytest.raises(StorageError, match="not the header of a answering folder"):
         Reasoner.open(run)
-    fit_reasoner(run, None, validation)
-    content = json.loads((run.folder / "reasoning.json").read_text())
-    (run.folder / "reasoning.json").write_text(json.dumps({**content, "one_hop": {"weights": [1.0, "2"], "bias": 0}}))
+    calibrated(run, None, validation)
+    content = json.loads((run.folder / "answering.json").read_text())
+    (run.folder / "answering.json").write_text(json.dumps({**content, "checksum": None, "one_hop": {"weights": [1.0, "2"], "bias": 0}}))
     with pytest.raises(StorageError, match=r"4 weights and a bias were expected, found \{'weights': .*Calibrate it again"):
         Reasoner.open(run)
-    fit_reasoner(run, None, validation)
-    content = json.loads((run.folder / "reasoning.json").read_text())
-    assert content["format"] == "starqe reasoning"
+    calibrated(run, None, validation)
+    content = json.loads((run.folder / "answering.json").read_text())
+    assert content["format"] == "starqe answering"
     assert not content["predictor"]
-    assert list(run.folder.glob(".reasoning*")) == []
+    assert list(run.folder.glob(".answering*")) == []
 
 
 def test_a_predictor_that_stands_in_the_run_stays_there(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
     inside = predictor_of(graph, run.folder / "predictor")
-    fitted = fit_reasoner(run, inside, validation)
+    fitted = calibrated(run, inside, validation)
     assert (inside.folder / "graph").is_dir()  # not copied onto itself
     assert all(map(torch.equal, all_scores(Reasoner.open(run), validation), all_scores(fitted, validation)))
     (inside.folder / "weights.safetensors").unlink()

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from starqe.kg import Graph, Known, Statement, graph_of
 from starqe.queries import QueryTable, Shape
+from starqe.queries.gaps import HEAD, TAIL, Gaps
 from starqe.queries.shape import TARGET
-from starqe.reason.plan import plan_of
+from starqe.reason.executor.pattern import pattern_of_shape
+from starqe.reason.executor.plan import plan_of
+from tests.columns import query_table
 
 CONJUNCTION = {
     "product": np.multiply,
@@ -28,13 +31,13 @@ class Numbers:
     def kind(self, pairs: list[tuple[int, int]]) -> int:
         return sum(3 * relation + value + 1 for relation, value in set(pairs)) % self.table.shape[3]
 
-    def probabilities(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-        assert table.shape.text in ("A>?", "?>A")
-        self.asked += len(rows)
-        direction = int(table.shape.text == "?>A")
-        for place, row in enumerate(rows):
-            given, relation = table.anchors[row, 0], table.relations[row, 0]
-            out[place] = torch.from_numpy(self.table[direction, given, relation, self.kind(table.pairs_of(row, 0))])
+    def probabilities(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        self.asked += len(gaps)
+        for place, position in enumerate(gaps.position):
+            assert position in (HEAD, TAIL)
+            given, relation = (gaps.head if position == TAIL else gaps.tail)[place], gaps.relation[place]
+            pairs = [tuple(pair) for pair in gaps.pairs[place].tolist()]
+            out[place] = torch.from_numpy(self.table[int(position == HEAD), given, relation, self.kind(pairs)])
         return out
 
 
@@ -56,7 +59,7 @@ def brute_force(known: Known, one_hop: Numbers, norm: str, cap: float, table: Qu
     axes = [TARGET, *shape.of_kind("variable")]
     whole = np.ones((entities,) * len(axes))
     for edge, ends in enumerate(shape.edges):
-        side = plan_of(shape).given[edge]
+        side = plan_of(pattern_of_shape(shape)).sides()[edge]
         truth = edge_truth(known, one_hop, cap, int(table.relations[row, edge]), table.pairs_of(row, edge), side)
         for axis, node in enumerate(ends):
             if node in shape.anchors:
@@ -104,7 +107,7 @@ def tables(draw: st.DrawFn, graph: Graph, shape: Shape, most: int = 3) -> QueryT
     pair = st.sampled_from(sorted({pair for row in range(len(graph)) for pair in graph.pairs_of(row)}) or [(0, 0)])
     pairs = [draw(st.lists(pair, max_size=2)) if draw(st.booleans()) else [] for _ in range(count * len(shape.edges))]
     flat = np.array([pair for of_edge in pairs for pair in of_edge], np.int32).reshape(-1, 2)
-    return QueryTable(
+    return query_table(
         shape,
         np.array([[draw(entity) for _ in shape.anchors] for _ in range(count)], np.int32),
         np.array([[draw(relation) for _ in shape.edges] for _ in range(count)], np.int32),

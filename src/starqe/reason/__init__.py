@@ -1,27 +1,23 @@
 """How it is reasoned: one-hop predictions and known facts become the truth of a whole query, by fuzzy logic."""
 
-from starqe.reason.architectures import ARCHITECTURES
-from starqe.reason.config import PredictorRecipe
-from starqe.reason.executor import Executor, Result
-from starqe.reason.explain import Explanation, Support
-from starqe.reason.gaps import Gaps
-from starqe.reason.lesson import PredictLesson
-from starqe.reason.links import LINKS, link_rows
-from starqe.reason.norms import NORMS
-from starqe.reason.presets import PREDICTORS, recipe_of
-from starqe.reason.run import PredictorRun, open_run
-from starqe.reason.scorer import PredictorScorer
-from starqe.reason.settings import ReasonSettings
-from starqe.reason.truth import OneHop
+from starqe.reason.executor.executor import Executor, Result, Tuples
+from starqe.reason.executor.explain import Support, Way
+from starqe.reason.executor.norms import DUALS, NORMS
+from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.executor.truth import OneHop
+from starqe.reason.predictor.architectures import ARCHITECTURES
+from starqe.reason.predictor.config import PredictorRecipe
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import PREDICTORS, recipe_of
+from starqe.reason.predictor.run import PredictorRun, open_run
+from starqe.reason.predictor.scorer import PredictorScorer
 
 __all__ = [
     "ARCHITECTURES",
-    "LINKS",
+    "DUALS",
     "NORMS",
     "PREDICTORS",
     "Executor",
-    "Explanation",
-    "Gaps",
     "OneHop",
     "PredictLesson",
     "PredictorRecipe",
@@ -30,7 +26,8 @@ __all__ = [
     "ReasonSettings",
     "Result",
     "Support",
-    "link_rows",
+    "Tuples",
+    "Way",
     "open_run",
     "recipe_of",
 ]

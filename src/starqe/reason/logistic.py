@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from starqe.errors import StorageError
+from starqe.ragged import BoolArray, FloatArray
 
 STEPS = 50
 
@@ -21,7 +22,7 @@ class Logistic:
 
     @classmethod
     def read(cls, content: Mapping[str, Any], features: int, where: Path) -> "Logistic":
-        """Reads what `written` gives, for so many features.
+        """Reads what `written` returns, for this number of features.
 
         Raises:
             StorageError: There are other numbers in it.
@@ -33,19 +34,19 @@ class Logistic:
         return cls(tuple(weights), float(bias))  # type: ignore[arg-type]
 
     def written(self) -> dict[str, Any]:
-        """Gives the numbers as JSON has them."""
+        """Returns the numbers as JSON has them."""
         return {"weights": list(self.weights), "bias": self.bias}
 
-    def logits(self, features: np.ndarray) -> np.ndarray:
-        """Gives bias + weights · features: (n, k) -> (n,)."""
+    def logits(self, features: FloatArray) -> FloatArray:
+        """Computes bias + weights · features: (n, k) -> (n,)."""
         return np.asarray(features @ np.asarray(self.weights) + self.bias)
 
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        """Gives the probabilities: (n, k) -> (n,)."""
+    def __call__(self, features: FloatArray) -> FloatArray:
+        """Computes the probabilities: (n, k) -> (n,)."""
         return np.asarray(1 / (1 + np.exp(-self.logits(features))))
 
 
-def fit_logistic(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) -> Logistic:
+def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> Logistic:
     """Fits the weights that make the truth most likely, with a small penalty on their squares, so that they stay finite.
 
     Args:
@@ -74,6 +75,6 @@ def fit_logistic(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) ->
     return Logistic(tuple(map(float, weights[:-1])), float(weights[-1]))
 
 
-def _objective(design: np.ndarray, target: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> float:
+def _objective(design: FloatArray, target: FloatArray, weights: FloatArray, penalty: FloatArray) -> float:
     logits = design @ weights
     return float(np.sum(np.logaddexp(0, logits) - target * logits) + 0.5 * np.sum(penalty * weights**2))

@@ -1,0 +1,1 @@
+"""The executor: plans a query and computes its truth edge by edge, by fuzzy logic."""

@@ -1,0 +1,27 @@
+"""Questions on the way: what is bound, what is said of each open node, and how far it may be off."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Partial:
+    """R questions on the way: what is bound, and how true each entity is for each open node so far."""
+
+    query: np.ndarray  # (R,) places in the batch
+    constants: dict[str, np.ndarray]  # node -> (R,)
+    truth: dict[str, Tensor]  # node -> (most, V), of which the first R rows count; a node without condition has none
+    slack: dict[str, Tensor]  # node -> (R,)
+    weight: Tensor  # (R,) the truth of what concerns no open node
+    ceiling: Tensor  # (R,) the most that the weight could be
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+def largest_open(values: Tensor, ceiling: Tensor) -> Tensor:
+    """Returns the largest ceiling that is above its value, or 0: the slack of a row whose numbers have ceilings of their own."""
+    return torch.where(ceiling > values, ceiling, 0).amax()

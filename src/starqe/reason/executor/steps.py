@@ -1,0 +1,134 @@
+"""The steps of a plan: what is done to which edge, and which node it tells something about."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from starqe.kg.known import Side
+
+
+@dataclass(frozen=True)
+class Given:
+    """An edge with one constant end: its truths over all entities are a condition on the node at the other end."""
+
+    edge: int
+    given: Side
+    constant: str
+    into: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """An edge between two constants: one truth for the whole question."""
+
+    edge: int
+    head: str
+    tail: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """An edge from a finished inner variable: its best candidates tell the parent what they make true."""
+
+    edge: int
+    given: Side
+    child: str
+    parent: str
+
+
+@dataclass(frozen=True)
+class Close:
+    """A finished inner variable with no way to the target: its best candidate counts for the whole question."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A qualifier value of an edge whose ends are constants: a condition on its node, or one truth where that is a constant too."""
+
+    edge: int
+    place: int
+    node: str
+    into: str | None
+
+
+@dataclass(frozen=True)
+class Fix:
+    """An equation with a constant: a condition on the other node that one entity meets, or one truth for the whole question."""
+
+    constant: str
+    node: str
+    into: str | None
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A disjunction (several plans) or a negation (one): a condition on the node that it leaves open, or one truth."""
+
+    negated: bool
+    plans: tuple["Plan", ...]
+    into: str | None
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A variable that is tried as a constant: each of its best candidates."""
+
+    node: str
+    edge: int | None
+    """Where candidates are looked for if nothing else says which are good."""
+    hint: Nested | None = None
+    """A condition that candidates are looked for by, if there is neither another condition nor an edge; it does not count itself."""
+
+
+Step = Given | Check | Pass | Close | Value | Fix | Nested | Bind
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps for one pattern, or for one part of it.
+
+    Every edge stands in one step, and is predicted from one side only: so its truth is a function of the edge, its head and its tail.
+    """
+
+    target: str | None
+    """The variable whose truths are the result; None where the result is one truth."""
+    steps: tuple[Step, ...]
+
+    def sides(self) -> dict[int, Side]:
+        """The side that each edge is predicted from."""
+        found: dict[int, Side] = {}
+        for step in self.steps:
+            match step:
+                case Given() | Pass():
+                    found[step.edge] = step.given
+                case Check():
+                    found[step.edge] = "head"
+                case Nested():
+                    for plan in step.plans:
+                        found |= plan.sides()
+        return found
+
+    @property
+    def binds(self) -> bool:
+        """Whether variables are bound, here or in a part."""
+        return any(isinstance(step, Bind) or (isinstance(step, Nested) and any(plan.binds for plan in step.plans)) for step in self.steps)
+
+    def questions(self, width: int) -> int:
+        """Counts the one-hop predictions that are needed at most with this number of candidates for each inner variable."""
+        branches, total = 1, 0
+        for step in self.steps:
+            match step:
+                case Bind():
+                    branches *= width
+                case Pass():
+                    total += branches * width
+                case Given() | Check() | Value():
+                    total += branches
+                case Nested():
+                    total += branches * sum(plan.questions(width) for plan in step.plans)
+        return total
+
+    def width(self, beam: int, questions: int) -> int:
+        """Returns the widest beam, up to the one wanted, with which the questions suffice; at least 1."""
+        return max(1, bisect_right(range(1, beam + 1), questions, key=self.questions))

@@ -1,0 +1,179 @@
+"""The truth of single edges: 1 where a known statement entails the edge, else the capped probability of a predictor.
+
+V entities · n nodes that are asked about · Q different questions among them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.deadline import NEVER, Deadline
+from starqe.kg.known import Known, Side
+from starqe.queries.gaps import MISSING, Gaps
+from starqe.ragged import IntArray, Ragged
+from starqe.reason.executor.pattern import Label, Questions
+
+OTHER: dict[Side, Side] = {"head": "tail", "tail": "head"}
+
+
+class OneHop(Protocol):
+    """Anything that says how probable each entity is as what is missing in a statement: an end, or a qualifier value."""
+
+    def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
+        """Returns the probability of every entity, in [0, 1]; may write to ``out`` and return it: (B, V).
+
+        All gaps are tails, or all are heads, or all are values.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Some questions with the probabilities of all entities, and which of the nodes asked them."""
+
+    nodes: np.ndarray  # (Q,)
+    labels: np.ndarray  # (Q,)
+    truth: Tensor  # (Q, V), up to the cap; valid until the next ones are asked for
+    asked: np.ndarray  # positions in the nodes that were given
+    question: np.ndarray  # the row of ``truth`` for each of them
+
+
+class Labels:
+    """Labels by number: equal ones have one number, so that equal questions are asked once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Label, int] = {}
+        self._columns: tuple[IntArray, Ragged] | None = None
+
+    def number(self, label: Label) -> int:
+        """Returns the number of a label."""
+        if label not in self._numbers:
+            self._columns = None
+        return self._numbers.setdefault(label, len(self._numbers))
+
+    @property
+    def meaning(self) -> list[Label]:
+        """The labels, by number."""
+        return list(self._numbers)
+
+    @property
+    def columns(self) -> tuple[IntArray, Ragged]:
+        """The relation and the pairs of each label."""
+        if self._columns is None:
+            relations = np.array([relation for relation, _ in self._numbers], np.int32)
+            self._columns = relations, Ragged.of_lists([pairs for _, pairs in self._numbers], 2)
+        return self._columns
+
+
+class EdgeTruth:
+    """The truth of the edges of some questions."""
+
+    def __init__(self, known: Known, one_hop: OneHop, cap: float, questions: Questions, most: int, deadline: Deadline = NEVER) -> None:
+        self.known, self._one_hop, self._cap, self._most, self.deadline = known, one_hop, cap, most, deadline
+        self.questions, self.all_labels = questions, Labels()
+        numbers = [[self.all_labels.number(label) for label in row] for row in questions.labels]
+        self.labels = np.array(numbers, np.int64).reshape(len(questions), -1)  # (R, E)
+        self._statements: dict[int, np.ndarray] = {}
+        self._buffer: Tensor | None = None
+
+    def statements(self, label: int) -> np.ndarray:
+        """Returns all known statements with the relation and the pairs of a label."""
+        if label not in self._statements:
+            relation, pairs = self.all_labels.meaning[label]
+            if pairs:
+                rarest = min((self.known.by_qualifier(*pair) for pair in pairs), key=len)
+                rows = rarest[self.known.graph.relation[rarest] == relation] if relation >= 0 else rarest
+                rows = rows[self.known.with_pairs(rows, pairs)]
+            else:
+                rows = self.known.by_relation(relation) if relation >= 0 else self.known.rows
+            self._statements[label] = rows
+        return self._statements[label]
+
+    def ends(self, side: Side, statements: np.ndarray) -> np.ndarray:
+        """Returns the entities on one side of statements."""
+        graph = self.known.graph
+        return np.asarray((graph.head if side == "head" else graph.tail)[statements])
+
+    def facts(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finds, for every node, the known statements with its label that have it on this side.
+
+        Returns:
+            Positions in ``nodes`` and statement rows, of the same length: one pair for each match.
+        """
+        position, statement = self.known.expand(side, nodes, self.all_labels.columns[0][labels])
+        return self._fitting(position, statement, labels)
+
+    def between(self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the known statements with each label from each head to each tail: positions and statement rows, as `facts` does."""
+        position, statement = self.known.find(heads, self.all_labels.columns[0][labels], tails)
+        return self._fitting(position, statement, labels)
+
+    def values(
+        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int]
+    ) -> Iterator[tuple[int, Tensor, np.ndarray]]:
+        """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
+
+        Yields:
+            The position of each statement, the truths of all entities (V,), valid until the next, and the known values.
+        """
+        graph = self.known.graph
+        position, statement = self.between(heads, tails, labels)
+        label_relation, label_pairs = self.all_labels.columns
+        for place in range(len(heads)):
+            self.deadline.check()
+            pairs = graph.pairs.take(statement[position == place]).items
+            known = np.unique(pairs[pairs[:, 0] == relations[place], 1])
+            one = slice(place, place + 1)
+            given = label_pairs.take(labels[one]).items
+            asked = np.concatenate([given, [[relations[place], MISSING]]]).astype(np.int32)
+            gaps = Gaps(heads[one], label_relation[labels[one]], tails[one], Ragged.of_counts([len(asked)], asked), Ragged.empty(1))
+            truth = self._capped(gaps)[0]
+            truth[torch.from_numpy(known).long()] = 1
+            yield place, truth, known
+
+    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Predicted]:
+        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds."""
+        entities = len(self.known.graph.entities)
+        codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        question, codes = rank[place], codes[order]
+        by_question = np.argsort(question, kind="stable")
+        question = question[by_question]
+        for start in range(0, len(codes), self._most):
+            self.deadline.check()
+            part = codes[start : start + self._most]
+            asked = slice(*np.searchsorted(question, [start, start + self._most]))
+            truth = self._ask(side, part % entities, part // entities)
+            yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
+
+    def one(self, side: Side, head: int, tail: int, label: int) -> tuple[float, np.ndarray]:
+        """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
+        _, found = self.between(np.array([head]), np.array([tail]), np.array([label]))
+        if len(found):
+            return 1.0, found
+        given, other = (head, tail) if side == "head" else (tail, head)
+        return float(self._ask(side, np.array([given]), np.array([label]))[0, other]), found
+
+    def _fitting(self, position: np.ndarray, statement: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Keeps the matches whose statement has the pairs of its label."""
+        pairs = self.all_labels.columns[1]
+        first, last = pairs.offsets[labels[position]], pairs.offsets[labels[position] + 1]
+        fits = self.known.have_pairs(statement, first, last, *pairs.items.T)
+        return position[fits], statement[fits]
+
+    def _ask(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+        relations, pairs = self.all_labels.columns
+        missing = np.full(len(nodes), MISSING)
+        head, tail = (nodes, missing) if side == "head" else (missing, nodes)
+        return self._capped(Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes))))
+
+    def _capped(self, gaps: Gaps) -> Tensor:
+        if self._buffer is None:
+            self._buffer = torch.empty(self._most, len(self.known.graph.entities))  # pages that are never touched cost nothing
+        out = self._buffer[: len(gaps)]
+        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)

@@ -1,0 +1,70 @@
+"""The best values of several answer variables: variables are bound best first, and left where they cannot matter any more."""
+
+import torch
+
+from starqe.reason.executor.execution import Execution
+from starqe.reason.executor.partial import Partial
+from starqe.reason.executor.steps import Bind, Plan
+
+_BRANCHES = 8  # the number of candidates that are tried together
+
+
+class BestTuples:
+    """The best values of several answer variables that were found so far."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.least, self.slack = count, 0.0, 0.0
+        """How many are wanted; the truth that a further one has to exceed; the most that what was left out could have."""
+        self._truth: dict[tuple[int, ...], float] = {}
+
+    def add(self, ids: tuple[int, ...], truth: float) -> None:
+        """Takes one of them, or finds that it is known to be as true already."""
+        if truth <= max(self.least, self._truth.get(ids, 0.0)):
+            return
+        self._truth[ids] = truth
+        if len(self._truth) > 4 * self.count:
+            self._truth = dict(self.ranked())
+            self.least = min(self._truth.values())
+
+    def leave(self, most: float) -> None:
+        """Notes how true something could be that was not tried."""
+        self.slack = max(self.slack, most)
+
+    def ranked(self) -> list[tuple[tuple[int, ...], float]]:
+        """Returns the best ones, the truest first; equally true ones by their ids."""
+        return sorted(self._truth.items(), key=lambda item: (-item[1], item[0]))[: self.count]
+
+
+def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples) -> None:
+    """Takes the steps of a plan for one question, and collects the values of its answer variables with their truths.
+
+    Variables are tried best first, and left where they cannot reach what has been found already.
+    """
+    for number, step in enumerate(plan.steps):
+        if isinstance(step, Bind):
+            rest = Plan(None if step.node == plan.target else plan.target, plan.steps[number + 1 :])
+            weights, candidates, left_out = execution.candidates(step, partial)
+            if step.node in partial.slack:
+                left_out = torch.maximum(left_out, partial.slack[step.node])
+            best.leave(float(execution.norm(left_out, partial.ceiling, None).amax()))
+            for start in range(0, weights.shape[1], _BRANCHES):
+                some = weights[:, start : start + _BRANCHES]
+                reach = execution.norm(some, partial.ceiling[:, None], None)
+                for _, branch in execution.branches(partial, step.node, candidates[:, start:], torch.where(reach > best.least, some, 0)):
+                    collect(execution, rest, branch, best)
+                    execution.release(branch)
+            return
+        execution.apply(step, partial)
+    values, slack = execution.finish(plan.target, partial)
+    for row in range(len(partial)):
+        bound = [int(partial.constants[node][row]) if node in partial.constants else None for node in execution.pattern.answers]
+        if plan.target is None:
+            best.add(tuple(id_ for id_ in bound if id_ is not None), float(values[row]))
+            best.leave(float(slack[row]) if slack[row] > values[row] else 0.0)
+            continue
+        best.leave(float(slack[row]))
+        top, ids = torch.topk(values[row], min(best.count, values.shape[1]))
+        for truth, id_ in zip(top.tolist(), ids.tolist(), strict=True):
+            if truth <= best.least:
+                break
+            best.add(tuple(id_ if other is None else other for other in bound), truth)

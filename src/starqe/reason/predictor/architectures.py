@@ -1,0 +1,21 @@
+"""The architectures of one-hop predictors, by name."""
+
+from collections.abc import Callable, Mapping
+
+from starqe.reason.predictor.complex import ComplEx
+from starqe.reason.predictor.config import PredictorConfig
+from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.star import StarE
+from starqe.reason.predictor.transformer import Transformer
+
+ARCHITECTURES: Mapping[str, Callable[[PredictorConfig, int, int, int], Predictor]] = {
+    "transformer": Transformer,
+    "stare": StarE,
+    "complex": ComplEx,
+}
+"""Name -> what makes a predictor from its configuration, the numbers of entities and relations, and a seed."""
+
+
+def new_predictor(config: PredictorConfig, entities: int, relations: int, seed: int) -> Predictor:
+    """Makes a predictor with its first weights."""
+    return ARCHITECTURES[config.architecture](config, entities, relations, seed)

@@ -1,0 +1,101 @@
+"""Teaches a one-hop predictor; the loop of `starqe.learn` trains it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from starqe.learn.columns import draw
+from starqe.learn.lesson import Validation, buffer_bytes
+from starqe.learn.loss import ScoreLoss
+from starqe.measure.baseline import FrequencyScorer
+from starqe.measure.links import LINKS, GapScorer, rank_links, some_statements
+from starqe.queries.gaps import RELATION, Gaps
+from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.predictor.scorer import PredictorScorer
+from starqe.reason.predictor.statements import Statements
+
+
+class PredictLesson:
+    """Teaches a predictor what is missing in statements (a `starqe.learn.lesson.Lesson`).
+
+    Raises:
+        InputError: The splits to learn from have no statement.
+    """
+
+    def __init__(self, run: PredictorRun) -> None:
+        self._run, self._config = run, run.recipe.train
+        self.statements = Statements(run.graph, self._config, run.recipe.seed)
+        limit = 0 if "valid" in self._config.splits else self._config.validation_questions
+        self._validation = some_statements(run.graph, "valid", limit, run.recipe.seed)
+        self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of questions per epoch."""
+        return self.statements.per_epoch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of batches per epoch."""
+        return self.statements.steps_per_epoch
+
+    @property
+    def validates(self) -> bool:
+        """Whether there are validation statements, and they are wanted."""
+        return bool(len(self._validation))
+
+    def new_model(self) -> Predictor:
+        """Makes a predictor with its first weights."""
+        return self._run.new_predictor()
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
+        """Yields the batches of an epoch, from the given one on."""
+        return self.statements.batches(epoch, start)
+
+    def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
+        """Computes the mean over the questions of a batch of their losses, each times its weight, with the penalty; and their number."""
+        assert isinstance(model, Predictor)
+        device = model.device
+        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+            vectors = model(batch, noise)  # (B, D)
+        # The penalty comes first: so the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
+        penalty = self._config.penalty
+        total = penalty * model.penalty(batch, noise) if penalty else vectors.new_zeros((), dtype=torch.float32)
+        for loss, rows in ((self._of_entities, batch.position != RELATION), (self._of_relations, batch.position == RELATION)):
+            if not rows.any():
+                continue
+            own = np.flatnonzero(rows)
+            part = batch if len(own) == len(batch) else batch.take(own)
+            mine = vectors.float() if part is batch else vectors.float().index_select(0, torch.from_numpy(own).to(device))
+            matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
+            offsets, answers = (
+                torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answers.offsets, part.answers.items)
+            )
+            weight = None if part.weight is None else torch.from_numpy(part.weight).to(device, torch.float32)
+            columns, offsets, answers = draw(len(matrix), self._config.candidates, offsets, answers, noise)
+            total = total + loss(mine, matrix, offsets, answers, weight, columns) * (len(own) / len(batch))
+        return total, len(batch)
+
+    def validate(self, model: nn.Module) -> Validation:
+        """Computes the mean MRR of tails, heads and both, in percent: filtered by train and valid, all entities candidates."""
+        assert isinstance(model, Predictor)
+        return self._measured(PredictorScorer(model)) if self.validates else {}
+
+    def baseline(self) -> Validation:
+        """Measures the most frequent entity for each relation on the same validation."""
+        return self._measured(FrequencyScorer(self._run.graph)) if self.validates else {}
+
+    def _measured(self, scorer: GapScorer) -> Validation:
+        sums = rank_links(scorer, self._run.graph, self._validation, LINKS["ours"], ("train", "valid"))
+        found = {name: 100 * part.estimate("MRR", "macro").value for name, part in sums.items()}
+        return {name: round(value, 3) for name, value in {**found, "average": sum(found.values()) / len(found)}.items()}
+
+    def memory_mb(self, model: nn.Module, copies: int) -> int:
+        """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, questions."""
+        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
+        buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
+        questions = 4 * 8 * (self.per_epoch + 2 * len(self._run.graph.pair_value))
+        return round((weights * copies + buffers + questions) / 1e6)

@@ -1,0 +1,75 @@
+"""What every one-hop predictor is: a model that maps a statement with a gap to a vector."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from starqe.errors import UnsupportedError
+from starqe.queries.gaps import POSITIONS, Gaps
+from starqe.reason.predictor.config import ASKS_VALUES_AND_RELATIONS, PredictorConfig
+
+
+class Predictor(nn.Module):
+    """Maps every statement with a gap to a vector; what fits into the gap has a large dot product with it.
+
+    B statements · Q pairs · V entities · D width. The same seed gives the same parameters.
+    """
+
+    positions: ClassVar[tuple[str, ...]]
+    """Where the gap may be."""
+
+    def __init__(self, config: PredictorConfig, entities: int, relations: int) -> None:
+        super().__init__()
+        self.config, self.entities, self.relations = config, entities, relations
+
+    @abstractmethod
+    def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
+        """Computes the vectors of statements that have been checked. (B, D)."""
+
+    @abstractmethod
+    def entity_matrix(self) -> Tensor:
+        """Returns the candidates for a head, a tail or a value: the leading rows of a parameter. (V, D)."""
+
+    def relation_matrix(self) -> Tensor:
+        """Returns the candidates for a relation: the leading rows of a parameter. (relations, D).
+
+        Raises:
+            UnsupportedError: The architecture cannot be asked for relations.
+        """
+        raise self._refusal("relation")
+
+    def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:  # noqa: ARG002
+        """Returns what large embeddings cost, a mean over statements with their answers. ().
+
+        Raises:
+            UnsupportedError: The architecture has no such penalty.
+        """
+        raise UnsupportedError(f"the architecture '{self.config.architecture}' has no penalty. Set train.penalty=0")
+
+    def forward(self, gaps: Gaps, noise: torch.Generator | None = None) -> Tensor:
+        """Computes the vectors: with noise in training (dropout, batch statistics), without in evaluation. (B, D).
+
+        Raises:
+            InputError: An id lies outside the vocabulary.
+            UnsupportedError: The architecture cannot be asked for what is missing.
+        """
+        gaps.check(self.entities, self.relations)
+        for position in np.unique(gaps.position):
+            if POSITIONS[position] not in self.positions:
+                raise self._refusal(POSITIONS[position])
+        return self.vectors(gaps, noise)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.entity_matrix().device
+
+    def _refusal(self, position: str) -> UnsupportedError:
+        asked = ", ".join(self.positions)
+        return UnsupportedError(
+            f"the architecture '{self.config.architecture}' can be asked for {asked}, found a question for the {position}. "
+            f"Train one with model.architecture={sorted(ASKS_VALUES_AND_RELATIONS)[0]}"
+        )

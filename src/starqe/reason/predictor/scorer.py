@@ -1,0 +1,53 @@
+"""A trained predictor as something that scores every entity."""
+
+import torch
+from torch import Tensor
+
+from starqe.learn.scorer import scores_into
+from starqe.model import SIMILARITY
+from starqe.queries import QueryTable
+from starqe.queries.gaps import RELATION, Gaps, gaps_of
+from starqe.ragged import IntArray
+from starqe.reason.predictor.predictor import Predictor
+
+
+class PredictorScorer:
+    """Scores one-hop queries (and other statements with a gap) with a predictor; looks nothing up in a graph.
+
+    B questions · V entities.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+
+    def scores(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
+        """Computes the scores of all entities for these rows of a table: (B, V).
+
+        Raises:
+            InputError: An id lies outside the vocabulary of the model.
+            UnsupportedError: The table is not of queries of one edge.
+        """
+        return self.entity_scores(gaps_of(table, rows), out)
+
+    def entity_scores(self, gaps: Gaps, out: Tensor) -> Tensor:
+        """Computes the scores of all entities for missing heads, tails and values: (B, V).
+
+        Raises:
+            InputError: An id lies outside the vocabulary of the model.
+            UnsupportedError: The architecture cannot be asked for what is missing.
+        """
+        assert not (gaps.position == RELATION).any(), "entities do not stand for relations"
+        with torch.inference_mode():
+            return scores_into(SIMILARITY["dot"], self.predictor(gaps), self.predictor.entity_matrix(), out)
+
+    def relation_scores(self, gaps: Gaps) -> Tensor:
+        """Computes the scores of all relations for missing relations: (B, relations).
+
+        Raises:
+            InputError: An id lies outside the vocabulary of the model.
+            UnsupportedError: The architecture cannot be asked for relations.
+        """
+        assert (gaps.position == RELATION).all(), "relations do not stand for entities"
+        with torch.inference_mode():
+            vectors: Tensor = self.predictor(gaps)
+            return (vectors @ self.predictor.relation_matrix().T).cpu()

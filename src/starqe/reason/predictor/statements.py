@@ -1,0 +1,94 @@
+"""What a predictor learns from: the questions that statements answer, in a fresh pass every epoch."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from starqe.errors import InputError
+from starqe.kg import Graph
+from starqe.queries.exact.entailed import Entailed
+from starqe.queries.gaps import HEAD, RELATION, TAIL, VALUE, Gaps, stack_gaps, with_gap
+from starqe.ragged import BoolArray, FloatArray, IntArray
+from starqe.reason.predictor.config import PredictorTrainConfig
+from starqe.seed import generator
+
+
+class Statements:
+    """The questions that the statements of some splits answer, as batches; the seed and the number of the epoch decide them.
+
+    The ends: every statement that has pairs asks for its tail and for its head. Statements without pairs that ask the same are asked
+    together: with ``weigh = "statements"``, up to ``merge`` of them make one question, of their weight. With ``"questions"``, every
+    distinct question without pairs is asked once, those of statements with pairs among them.
+    A share of the statements asks for the value of a pair, and a share for the relation.
+
+    Every question has all its answers, with the same weight each. So a statement is not the one right answer of its question,
+    and what the others say is no mistake.
+
+    Raises:
+        InputError: The splits have no statement.
+    """
+
+    def __init__(self, graph: Graph, config: PredictorTrainConfig, seed: int) -> None:
+        self._graph, self._config, self._seed = graph, config, seed
+        known = graph.known(config.splits)
+        if not len(known):
+            raise InputError(f"a predictor learns from statements, found none in {', '.join(config.splits)}. Choose other train.splits")
+        self.entailed = Entailed(known)
+        self._all = known.rows
+        self._counts = graph.pairs.counts
+        self._paired = self._all[self._counts[self._all] > 0]
+        self._plain = {position: self._without_pairs(given) for position, given in ((TAIL, graph.head), (HEAD, graph.tail))}
+        self._values = min(len(self._paired), round(config.value_share * len(self._all)))
+        self._relations = round(config.relation_share * len(self._all))
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of questions per epoch."""
+        plain = sum(len(rows) for rows, _ in self._plain.values())
+        return plain + 2 * len(self._paired) + self._values + self._relations
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of batches per epoch."""
+        return -(-self.per_epoch // self._config.batch)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
+        """Yields the batches of an epoch, from the given one on."""
+        random = generator(self._seed, f"epoch {epoch}")
+        questions = self._questions(random)
+        order = random.permutation(len(questions))
+        size = self._config.batch
+        for begin in range(start * size, len(order), size):
+            yield self.entailed.answered(questions.take(order[begin : begin + size]))
+
+    def _questions(self, random: np.random.Generator) -> Gaps:
+        """Draws the questions of an epoch; their answers are found batch by batch."""
+        graph, parts = self._graph, []
+        for position, (plain, weight) in self._plain.items():
+            parts.append(replace(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)), weight=weight))
+            parts.append(with_gap(graph, self._paired, position, self._draw(self._paired, random)))
+        rows = random.choice(self._paired, self._values, replace=False, shuffle=False)
+        before = np.cumsum(self._counts[rows]) - self._counts[rows]
+        parts.append(with_gap(graph, rows, VALUE, self._draw(rows, random), before + random.integers(0, self._counts[rows])))
+        rows = random.choice(self._all, self._relations, replace=False, shuffle=False)
+        parts.append(with_gap(graph, rows, RELATION, self._draw(rows, random)))
+        return stack_gaps(parts)
+
+    def _draw(self, rows: IntArray, random: np.random.Generator) -> BoolArray:
+        """Returns for each pair of the statements whether it is given: by the monotone meaning, any subset makes a true statement."""
+        counts = self._counts[rows]
+        fate = np.repeat(random.random(len(rows)), counts)
+        none, some = self._config.no_pairs, self._config.no_pairs + self._config.some_pairs
+        return np.asarray((fate >= some) | ((fate >= none) & (random.random(counts.sum()) < 0.5)))
+
+    def _without_pairs(self, given: IntArray) -> tuple[IntArray, FloatArray | None]:
+        """Returns the questions without pairs that are asked in every epoch, each as a statement that it comes from, and their weights."""
+        by_statement = self._config.weigh == "statements"
+        rows = self._all[self._counts[self._all] == 0] if by_statement else self._all
+        codes = given[rows].astype(np.int64) * len(self._graph.relations) + self._graph.relation[rows]
+        _, first, count = np.unique(codes, return_index=True, return_counts=True)
+        if not by_statement:
+            return rows[first], None
+        times = -(-count // self._config.merge)
+        return np.repeat(rows[first], times), None if self._config.merge == 1 else np.repeat(count / times, times)
