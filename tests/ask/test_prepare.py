@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from starqe.ask import Answerer, drawn_queries, fit, with_validation
+from starqe.ask import Answerer, calibrate, drawn_queries, fit, prepare, with_validation
 from starqe.ask.prepare import SMALL, recipes_for
 from starqe.errors import InputError, MismatchError, StorageError
-from starqe.kg import Graph, Statement, check_split, embedded_graph, graph_of
+from starqe.kg import Graph, Statement, check_split, embedded_graph, export_graph, graph_of, import_graph
+from starqe.learn import Run
 from starqe.queries import SHAPES, Atom, Query, Variable
 
 
@@ -29,6 +30,27 @@ def test_a_graph_without_one_gives_up_one_statement_in_twenty_that_others_can_sp
     assert with_validation(town(), seed=1).fingerprint != split.fingerprint == with_validation(town()).fingerprint
 
 
+HELD_BACK = [Statement(f"p{n}", "knows", f"p{n + 1}") for n in range(0, 50, 5)]
+"""Statements that are test, and have to stay test."""
+
+
+def of_test(graph: Graph) -> set[Statement]:
+    return {graph.statement(row) for row in graph.known(["test"]).rows.tolist()}
+
+
+@pytest.mark.parametrize("form", ["statements", "turtle", "named graphs"])
+def test_what_is_test_stays_test_when_validation_is_held_out(tmp_path: Path, form: str) -> None:
+    graph = graph_of(train=[town().statement(row) for row in range(len(town()))], test=HELD_BACK)
+    names = {"statements": "folder", "turtle": "folder", "named graphs": "graph.nq"}
+    export_graph(graph, tmp_path / names[form], {"statements": "statements", "turtle": "turtle", "named graphs": "nquads"}[form])
+    read, _ = import_graph(tmp_path / names[form])
+    split = with_validation(read)
+    assert len(of_test(read)) == len(HELD_BACK)
+    assert of_test(split) == of_test(read)
+    assert len(split.known(["train"])) + len(split.known(["valid"])) == len(read.known(["train"])) == 127
+    assert len(split.known(["valid"])) == round(0.05 * 127)
+
+
 def test_a_small_graph_gives_up_one_statement() -> None:
     square = graph_of([Statement("a", "r", "b"), Statement("b", "r", "c"), Statement("c", "r", "d"), Statement("d", "r", "a")])
     assert len(with_validation(square).known(["valid"])) == 1
@@ -37,7 +59,7 @@ def test_a_small_graph_gives_up_one_statement() -> None:
 @pytest.mark.parametrize("count", [1, 5])
 def test_statements_that_share_nothing_cannot_be_held_out_and_nothing_is_left_behind(tmp_path: Path, count: int) -> None:
     graph = graph_of([Statement(f"a{i}", f"r{i}", f"b{i}") for i in range(count)])
-    with pytest.raises(InputError, match=f"none of the {count} can: each mentions something that nothing else does. Add statements"):
+    with pytest.raises(InputError, match=f"none of its {count} can: each mentions something that no other"):
         fit(graph, tmp_path / "run", minutes=0.05)
     assert not list(tmp_path.iterdir())
 
@@ -76,6 +98,17 @@ def test_a_graph_is_fitted_and_answers(fitted: Path) -> None:
     expected = sorted(f"p{n}" for n in range(60) if n % 7 in (1, 4))
     assert sorted(one.entity for one in answers.known) == expected
     assert answers.predicted
+
+
+def test_a_calibration_that_is_interrupted_leaves_the_one_before(six_statements_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {path: path.read_bytes() for path in six_statements_run.iterdir() if path.is_file()}
+    monkeypatch.setattr(prepare, "fit_probability", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(Run.open(six_statements_run))
+    assert {path: path.read_bytes() for path in six_statements_run.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.full

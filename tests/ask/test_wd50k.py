@@ -10,36 +10,38 @@ from pyoxigraph import Quad, RdfFormat, Store, parse
 
 from starqe.ask import Answerer, drawn_queries
 from starqe.kg import SPLITS, Graph, import_graph
-from starqe.kg.rdf_out import SPLIT_GRAPH, write_nquads
+from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
 from starqe.learn import EncoderScorer
 from starqe.model import Encoder, ModelConfig, Space
 from starqe.queries import Query, QueryTable, answer, read_sparql
+from starqe.reason.calibration import AnswerProbability, Evidence
+from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, EVEN
-from starqe.reason.one_hop import EncoderOneHop
 from starqe.reason.reasoner import Reasoner
-from starqe.reason.settings import ReasonSettings
+from tests.places import WD50K
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "wd50k"
 PER_SHAPE = 150
 CLOSE = 1e-4
 """Scores (logarithms) that differ by less may change places: an edge that stands elsewhere is added elsewhere."""
+
+PROBABILITY = AnswerProbability(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0), Evidence(1_000, 1_000, 100))
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    if not DATA.exists():
+    if not WD50K.exists():
         pytest.skip("wd50k is not here")
-    return import_graph(DATA)[0]
+    return import_graph(WD50K)[0]
 
 
 @pytest.fixture(scope="module")
 def reasoner(graph: Graph) -> Reasoner:
     """An encoder that has learned nothing, beside an executor that asks it for single edges; both count."""
     encoder = EncoderScorer(Encoder(ModelConfig(width=16, heads=2), Space(len(graph.entities), len(graph.relations)), 0).eval(), graph)
-    return Reasoner(graph, encoder, EncoderOneHop(encoder), Logistic((1.0, 0.1, -0.1, 0.1), -0.9), EVEN, ReasonSettings())
+    return Reasoner(graph, encoder, encoder, Logistic((1.0, 0.1, -0.1, 0.1), -0.9), EVEN, ReasonSettings())
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +86,11 @@ def test_a_query_that_was_written_and_read_is_ranked_as_its_row_to_the_last_enti
 def test_the_answerer_gives_this_ranking_with_the_known_answers_before_it(
     graph: Graph, reasoner: Reasoner, asked: list[tuple[QueryTable, int, str]]
 ) -> None:
-    answerer, mixture = Answerer(reasoner, Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0)), reasoner.mixture(SPLITS)
+    answerer, mixture = Answerer(reasoner, PROBABILITY), reasoner.mixture(SPLITS)
     ids = {identifier: id_ for id_, identifier in enumerate(graph.entities)}
     for table, row, text in asked[::50]:
         ranked = np.array([ids[one.entity] for one in answerer.ask(text, top=len(graph.entities))])
-        known = table.answers_of(row)
+        known = table.answers[row]
         assert np.array_equal(ranked[: len(known)], known)
         assert np.array_equal(np.sort(ranked), np.arange(len(graph.entities)))
         scores = mixture.scores(table, np.array([row]), torch.empty(1, len(graph.entities)))[0].numpy()
@@ -105,4 +107,4 @@ def test_the_known_answers_are_those_of_a_sparql_store(graph: Graph, asked: list
         found = {graph.names.entities.identifier(solution[query.target.name].value) for solution in solutions}
         ours = answer(known, query)
         assert {graph.entities.identifier(id_) for id_ in ours} == found, text
-        assert np.array_equal(ours, table.answers_of(row))
+        assert np.array_equal(ours, table.answers[row])

@@ -1,7 +1,22 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Contribution, Explanation, Reason
+from starqe.ask.answers import Answer, Answers, Contribution, Counts, Explanation, Reason, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
+from starqe.ask.window import THRESHOLD
 
-__all__ = ["Answer", "Answerer", "Answers", "Contribution", "Explanation", "Reason", "calibrate", "drawn_queries", "fit", "with_validation"]
+__all__ = [
+    "THRESHOLD",
+    "Answer",
+    "Answerer",
+    "Answers",
+    "Contribution",
+    "Counts",
+    "Explanation",
+    "Reason",
+    "Views",
+    "calibrate",
+    "drawn_queries",
+    "fit",
+    "with_validation",
+]

@@ -1,42 +1,29 @@
 """The answerer: one query in, known and predicted answers out, with reasons."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 
-from starqe.ask.answers import Answer, Answers, Explanation
-from starqe.ask.explain import explain_known, explain_predicted, predicted_assignments
-from starqe.ask.names import NameIndex
-from starqe.ask.probability import FEATURES, best_candidates, probabilities
-from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
-from starqe.folders import new_file, read_header, write_header
+from starqe.ask.answers import Answer, Answers, Counts, Explanation
+from starqe.ask.explain import NARROWED, explain_known, explain_predicted, predicted_assignments, views_of
+from starqe.ask.ranking import MOST_PREDICTED, Ranked, Ranking, Wanted
+from starqe.ask.window import THRESHOLD, Cut, Window, window
+from starqe.deadline import NEVER, Deadline
+from starqe.errors import QueryError, SparqlError, StorageError
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
-from starqe.queries import Atom, Query, Shape, Variable, answer
-from starqe.queries.exact import first_assignments
-from starqe.queries.sparql import SparqlRequest, read_sparql
-from starqe.queries.table import QueryTable, stack
-from starqe.reason.logistic import Logistic
+from starqe.queries import Atom, Query, Variable, answer
+from starqe.queries.exact.solutions import Solutions, solve
+from starqe.queries.sparql.read import SparqlRequest, read_sparql
+from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
+from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.ragged import IntArray
+from starqe.reason.calibration import AnswerProbability, RankedBy, load_calibration
 from starqe.reason.mixture import ENCODER, Mixture, Weights
 from starqe.reason.reasoner import Reasoner
-
-FORMAT, VERSION = "starqe answering", 1
-HEADER = "answering.json"
-MOST_PREDICTED = 100
-"""How many predicted answers there are at most where nobody says how many."""
-THRESHOLD = 0.5
-"""How probable a predicted answer has to be where nobody says how many are wanted."""
-_BATCH = 32
-_KEPT, _KEPT_OF_EACH = 256, 1_000  # how many rankings are remembered, and how much of each
-
-RankedBy = Literal["mixture", "encoder"]
-"""What ranks the answers that are not known."""
 
 Question = str | Query | SparqlRequest
 """SPARQL, a query that asks for its target, or a text that has been read already."""
@@ -47,18 +34,19 @@ class Answerer:
 
     Args:
         reasoner: Predicts.
-        probability: Turns what is predicted into probabilities.
+        probability: The fitted probability of answers.
         splits: The splits of the graph that count as known.
     """
 
-    def __init__(self, reasoner: Reasoner, probability: Logistic, splits: Collection[str] = SPLITS) -> None:
+    def __init__(self, reasoner: Reasoner, probability: AnswerProbability, splits: Collection[str] = SPLITS) -> None:
         self.graph: Graph = reasoner.graph
         self.reasoner, self.probability = reasoner, probability
         self.splits = tuple(split for split in SPLITS if split in splits)
         self._known: Known = self.graph.known(splits)
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
-        self._kept: dict[Query, tuple[int, list[tuple[int, float]]]] = {}  # how many were asked for, and those that there are
+        self._store = KnownStore(self.graph, self.splits)
+        self._ranking = Ranking(self.graph, self._mixture, probability.logistic)
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, by: RankedBy = "mixture") -> "Answerer":
@@ -75,20 +63,28 @@ class Answerer:
             MismatchError: The other graph has another vocabulary.
         """
         run = Run.open(folder, graph)
-        probability = load_probability(folder, by)
-        reasoner = Reasoner.open(run)
+        calibration = load_calibration(folder, run.graph)
+        if by not in calibration.answers:
+            raise StorageError(f"{folder} was not calibrated for answering. Run: starqe calibrate {folder}")
+        probability, reasoner = calibration.answers[by], Reasoner.of(run, calibration)
         return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits)
 
     def warm_up(self) -> None:
         """Builds now what the first queries would have to wait for: indexes of statements and names, and the grammar."""
         self._known.build_indexes()
-        self.names.find("")
+        for vocabulary in (self.graph.entities, self.graph.relations):
+            vocabulary.find("")
         with suppress(SparqlError):
             self.read('SELECT ?x WHERE { ?x "no such relation" "no such entity" }')
         for row in self._known.rows[:1].tolist():
             statement = self.graph.statement(row)
             query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
-            self._predict([query], [answer(self._known, query)], [1])
+            self._ranking.best([Wanted(query, answer(self._known, query), 1)])
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the probabilities of answers were fitted on enough validation data to be taken as probabilities."""
+        return self.probability.evidence.enough
 
     @property
     def weights(self) -> Weights:
@@ -103,11 +99,6 @@ class Answerer:
         """Gives the label of a relation."""
         return self.graph.relations.label(self.graph.relations.id(relation))
 
-    @cached_property
-    def names(self) -> NameIndex:
-        """The labels of the entities, to be looked up by how they begin."""
-        return NameIndex(self.graph.entities)
-
     def ask(
         self,
         question: Question,
@@ -116,23 +107,27 @@ class Answerer:
         threshold: float = THRESHOLD,
         known_only: bool = False,
         max_atoms: int | None = None,
+        deadline: Deadline = NEVER,
     ) -> Answers:
         """Answers a query.
 
         Args:
             question: SPARQL, or a `Query`.
-            top: How many answers are wanted, known and predicted together; LIMIT says the same, and the smaller counts. Without
-                either: all known answers, and the predicted ones that reach the threshold, at most `MOST_PREDICTED`.
-            threshold: The least probability of a predicted answer where nobody says how many are wanted.
+            top: At most this many known rows, and at most this many predicted ones. Without it: all known rows, and the predicted
+                ones that reach the threshold, at most `MOST_PREDICTED`. LIMIT and OFFSET count rows of the whole sequence, known ones
+                first, as in SPARQL.
+            threshold: The least probability of a predicted answer, where neither ``top`` nor LIMIT is given.
             known_only: Leave the predictions out.
             max_atoms: Refuse larger queries.
+            deadline: When to stop.
 
         Raises:
             SparqlError: The text is not of the language.
             QueryError: The query breaks a rule.
             UnsupportedError: The query is valid, but nothing here can answer it.
+            DeadlineError: The time is up.
         """
-        return self.ask_many([question], top=top, threshold=threshold, known_only=known_only, max_atoms=max_atoms)[0]
+        return self.ask_many([question], top=top, threshold=threshold, known_only=known_only, max_atoms=max_atoms, deadline=deadline)[0]
 
     def ask_many(
         self,
@@ -144,21 +139,22 @@ class Answerer:
         max_atoms: int | None = None,
         max_known: int | None = None,
         max_predicted: int | None = None,
+        deadline: Deadline = NEVER,
     ) -> list[Answers]:
         """Answers several queries together, which is faster than one by one; the arguments are those of `ask`.
 
-        At most ``max_known`` known and ``max_predicted`` predicted answers are given for each, whatever it asks for; a note says
-        where more were asked for.
+        At most ``max_known`` known and ``max_predicted`` predicted rows are given for each; a note says where there are more.
+        Answers may differ in their last bits with the queries that are answered together: sums are added in another order.
         """
+        cut = Cut(top, known_only, max_known, max_predicted)
         requests = [self.read(question, max_atoms) for question in questions]
-        known = [answer(self._known, request.query) for request in requests]
-        wanted = [_wanted(request, top) for request in requests]
-        room = [MOST_PREDICTED if most is None else max(0, most - len(k)) for most, k in zip(wanted, known, strict=True)]
-        counts = [0 if known_only else most if max_predicted is None else min(most, max_predicted) for most in room]
-        predicted, problems = self._predict([request.query for request in requests], known, counts)
+        known = [solve(self._known, request.query, [request.query.target, *request.support], deadline=deadline) for request in requests]
+        windows = [window(request, found, cut) for request, found in zip(requests, known, strict=True)]
+        wanted = [Wanted(request.query, found.first, one.end) for request, found, one in zip(requests, known, windows, strict=True)]
+        ranked = self._ranking.best(wanted, deadline)
         return [
-            self._answers(request, known[i], predicted[i], problems[i], wanted[i], threshold, max_known, max_predicted)
-            for i, request in enumerate(requests)
+            self._answers(request, found, one, *of_query, threshold, deadline)
+            for request, found, one, of_query in zip(requests, known, windows, ranked, strict=True)
         ]
 
     def read(self, question: Question, max_atoms: int | None = None) -> SparqlRequest:
@@ -175,157 +171,100 @@ class Answerer:
             raise QueryError(f"a query has at most {max_atoms} atoms here, found {len(request.query.all_atoms)}. Ask for less at once")
         return request
 
-    def explain(self, question: Question, entity: str) -> Explanation:
+    def ask_known(self, text: str, *, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER) -> StoreResult:
+        """Answers any SPARQL query from what is known, as a store that holds the graph does; nothing is predicted.
+
+        Args:
+            text: SPARQL in any form; names are written as IRIs, or with the prefixes that need no declaration.
+            max_rows: At most this many rows or triples.
+            deadline: When to stop.
+
+        Raises:
+            QueryError: The text is not SPARQL.
+            UnsupportedError: It asks another service, or needs too much memory.
+            DeadlineError: The time is up.
+        """
+        return self._store.query(text, prefixes=predefined_prefixes(self.graph), max_rows=max_rows, deadline=deadline)
+
+    def close(self) -> None:
+        """Ends the process that answers any SPARQL, if it was started."""
+        self._store.close()
+
+    def explain(self, question: Question, entity: str, *, deadline: Deadline = NEVER) -> Explanation:
         """Explains one answer: by the statements that prove it, or by the best way in which it could hold.
 
         Raises:
-            InputError: The entity does not occur in the graph.
+            InputError: No entity of the graph is called so, or several are.
             UnsupportedError: It is not known, and the query has a form that cannot be predicted.
+            DeadlineError: The time is up.
         """
         query = self.read(question).query
-        id_ = self.graph.entities.id(entity)
-        known = answer(self._known, query)
+        id_ = self.graph.entities.resolve(entity)
+        known = answer(self._known, query, deadline=deadline)
         if id_ in known:
-            return explain_known(self._known, query, self._answer(id_, True, 1.0, {}))
-        found = self._explained_probability(query, known, id_)
-        return explain_predicted(self._executor, query, self._answer(id_, False, found, {}))
-
-    def _predict(
-        self, queries: Sequence[Query], known: Sequence[np.ndarray], counts: Sequence[int]
-    ) -> tuple[list[list[tuple[int, float]]], list[str]]:
-        """Gives the best candidates of every query with their probabilities, and why there are none where it has no shape."""
-        found: list[list[tuple[int, float]]] = [[] for _ in queries]
-        problems = [""] * len(queries)
-        members: list[tuple[int, QueryTable]] = []
-        for i, query in enumerate(queries):
-            if not counts[i]:
-                continue
-            asked, kept = self._kept.get(query, (0, []))
-            if asked >= counts[i]:
-                found[i] = kept[: counts[i]]
-                continue
-            try:
-                table = query.to_table(self.graph)
-            except UnsupportedError as error:
-                problems[i] = str(error)
-                continue
-            members.append((i, table))
-        for start in range(0, len(members), _BATCH):
-            self._predict_batch(members[start : start + _BATCH], queries, known, counts, found)
-        return found, problems
-
-    def _predict_batch(
-        self,
-        members: Sequence[tuple[int, QueryTable]],
-        queries: Sequence[Query],
-        known: Sequence[np.ndarray],
-        counts: Sequence[int],
-        found: list[list[tuple[int, float]]],
-    ) -> None:
-        by_shape: dict[Shape, list[tuple[int, QueryTable]]] = {}
-        for i, table in members:
-            by_shape.setdefault(table.shape, []).append((i, table))
-        tables = [stack([table for _, table in of_shape]) for of_shape in by_shape.values()]
-        numbers = [i for of_shape in by_shape.values() for i, _ in of_shape]
-        shapes = [shape for shape, of_shape in by_shape.items() for _ in of_shape]
-        most = max(MOST_PREDICTED, *(counts[i] for i in numbers))  # whoever asks for few may ask for more, or for reasons, next
-        with torch.inference_mode():
-            parts = [(table, np.arange(len(table))) for table in tables]
-            scores = self._mixture.scores_of(parts, torch.empty(len(members), len(self.graph.entities)))
-            best = best_candidates(scores, [known[i] for i in numbers], most)
-        chances = probabilities(self.probability, shapes, best)
-        for place, i in enumerate(numbers):
-            there = np.isfinite(best.scores[place])
-            ranked = list(zip(best.entities[place][there].tolist(), chances[place][there].tolist(), strict=True))
-            self._kept[queries[i]] = min(most, _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH]
-            found[i] = ranked[: counts[i]]
-        while len(self._kept) > _KEPT:
-            self._kept.pop(next(iter(self._kept)))
+            return explain_known(self._known, query, self._answer(id_, True, 1.0, {}), deadline)
+        found = self._explained_probability(query, known, id_, deadline)
+        explanation = explain_predicted(self._executor, query, self._answer(id_, False, found, {}), deadline)
+        views = views_of(self._mixture, self._executor, query, id_, deadline)
+        note = explanation.note if views.exact else f"{explanation.note} {NARROWED}"
+        return replace(explanation, calibrated=self.calibrated, views=views, note=note)
 
     def _answers(
         self,
         request: SparqlRequest,
-        known: np.ndarray,
-        predicted: list[tuple[int, float]],
+        solutions: Solutions,
+        cut: Window,
+        ranked: Ranked,
         problem: str,
-        wanted: int | None,
         threshold: float,
-        max_known: int | None,
-        max_predicted: int | None,
+        deadline: Deadline,
     ) -> Answers:
         notes = [f"nothing is predicted: {problem}"] if problem else []
-        if wanted is None:
-            predicted = [(id_, chance) for id_, chance in predicted if chance >= threshold]
-        if len(predicted) == max_predicted and (wanted is None or wanted > len(known) + max_predicted):
-            notes.append(f"no more than {max_predicted:,} predicted answers are given")
-        ranked = [(int(id_), True, 1.0) for id_ in known] + [(id_, False, chance) for id_, chance in predicted]
-        ranked = ranked[request.offset : wanted]
-        entailed = sum(is_known for _, is_known, _ in ranked)
-        if max_known is not None and entailed > max_known:
-            ranked = ranked[:max_known] + ranked[entailed:]
-            notes.append(f"{entailed:,} answers are known, and the first {max_known:,} of them are given. The others come after OFFSET")
-        support = self._support(request, [(id_, is_known) for id_, is_known, _ in ranked])
-        answers = tuple(self._answer(id_, is_known, chance, support[id_]) for id_, is_known, chance in ranked)
-        return Answers(request.query, request.columns, answers, self.splits, tuple(notes))
+        if not cut.counted:
+            ranked = [(id_, chance) for id_, chance in ranked if chance >= threshold]
+        predicted = ranked[cut.skipped : cut.end]
+        if cut.predicted_capped and len(ranked) >= cut.end:
+            notes.append(f"no more than {cut.end - cut.skipped:,} predicted answers are given")
+        rows = solutions.rows(cut.known, request.offset, deadline)
+        known = self._known_answers(request, rows)
+        if cut.known_capped:
+            about = "" if solutions.exact else "at least "
+            first = "first" if request.offset == 0 else "next"
+            notes.append(
+                f"{about}{solutions.count:,} rows are known, and the {first} {len(known):,} are given. Ask for the others with OFFSET"
+            )
+        answers = (*known, *self._predicted_answers(request, predicted, deadline))
+        if predicted and not self.calibrated:
+            notes.append(self.probability.evidence.note)
+        counts = Counts(solutions.count, solutions.exact, len(known), len(predicted))
+        return Answers(request.query, request.columns, answers, self.splits, counts, tuple(notes), self.calibrated)
+
+    def _known_answers(self, request: SparqlRequest, rows: dict[Variable, IntArray]) -> list[Answer]:
+        given, identifier = {variable.name: entity for variable, entity in request.given}, self.graph.entities.identifier
+        supports = [dict(given) for _ in rows[request.query.target]]
+        for variable in request.support:
+            for support, id_ in zip(supports, rows[variable].tolist(), strict=True):
+                support[variable.name] = identifier(id_)
+        return [self._answer(id_, True, 1.0, support) for id_, support in zip(rows[request.query.target].tolist(), supports, strict=True)]
+
+    def _predicted_answers(self, request: SparqlRequest, ranked: Ranked, deadline: Deadline) -> list[Answer]:
+        """Fills in what further variables stand for in the best way in which each predicted answer could hold."""
+        given = {variable.name: entity for variable, entity in request.given}
+        ids = [id_ for id_, _ in ranked]
+        filled = predicted_assignments(self._executor, request.query, ids, deadline) if ids and request.support else [{}] * len(ids)
+        return [
+            self._answer(id_, False, chance, given | {variable.name: one[variable] for variable in request.support})
+            for (id_, chance), one in zip(ranked, filled, strict=True)
+        ]
 
     def _answer(self, id_: int, known: bool, probability: float, support: dict[str, str]) -> Answer:
         vocabulary = self.graph.entities
         return Answer(vocabulary.identifier(id_), vocabulary.label(id_), known, probability, support)
 
-    def _support(self, request: SparqlRequest, ranked: Sequence[tuple[int, bool]]) -> dict[int, dict[str, str]]:
-        """Gives what further variables stand for in one way to make each answer true; VALUES has said it of some."""
-        given = {variable.name: entity for variable, entity in request.given}
-        if not request.support:
-            return {id_: given for id_, _ in ranked}
-        identifier = self.graph.entities.identifier
-        known = np.array([id_ for id_, is_known in ranked if is_known], np.int64)
-        found = first_assignments(self._known, request.query, known)
-        support = {
-            id_: given | {variable.name: identifier(found[variable][place]) for variable in request.support}
-            for place, id_ in enumerate(known.tolist())
-        }
-        guessed = [id_ for id_, is_known in ranked if not is_known]
-        for id_, filled in zip(guessed, predicted_assignments(self._executor, request.query, guessed) if guessed else [], strict=True):
-            support[id_] = given | {variable.name: filled[variable] for variable in request.support}
-        return support
-
-    def _explained_probability(self, query: Query, known: np.ndarray, id_: int) -> float:
+    def _explained_probability(self, query: Query, known: np.ndarray, id_: int, deadline: Deadline) -> float:
         """Gives the probability of an entity that may stand far down the ranking."""
         for most in (MOST_PREDICTED, len(self.graph.entities)):
-            predicted, _ = self._predict([query], [known], [most])
-            if (found := dict(predicted[0]).get(id_)) is not None:
+            ((ranked, _),) = self._ranking.best([Wanted(query, known, most)], deadline)
+            if (found := dict(ranked).get(id_)) is not None:
                 return found
         return 0.0
-
-
-def save_probability(folder: Path, fitted: Mapping[RankedBy, Logistic]) -> None:
-    """Keeps the probabilities of answers in a run's folder, by what ranks.
-
-    Raises:
-        StorageError: The folder cannot be written.
-    """
-    with new_file(folder / HEADER, overwrite=True) as beside:
-        write_header(beside, FORMAT, VERSION, {name: probability.written() for name, probability in fitted.items()})
-
-
-def forget_probability(folder: Path) -> None:
-    """Takes the probabilities out of a run's folder, if there are some."""
-    (folder / HEADER).unlink(missing_ok=True)
-
-
-def load_probability(folder: Path, by: RankedBy) -> Logistic:
-    """Gives the probability that was kept in a run's folder for this ranking.
-
-    Raises:
-        StorageError: The run was not calibrated, or the file is damaged.
-    """
-    if not (folder / HEADER).exists():
-        raise StorageError(f"{folder} was not calibrated, so its answers have no probabilities. Run: starqe calibrate {folder}")
-    content = read_header(folder / HEADER, FORMAT, VERSION)
-    return Logistic.read(content.get(by, {}), len(FEATURES), folder / HEADER)
-
-
-def _wanted(request: SparqlRequest, top: int | None) -> int | None:
-    """Gives the end of the ranking that is wanted, or None where nobody says it."""
-    ends = [request.offset + most for most in (request.limit, top) if most is not None]
-    return min(ends, default=None)

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from starqe.errors import MissingExtraError
 from starqe.kg import Statement
 from starqe.queries import Atom, Query
-from starqe.queries.sparql import RESERVED
+from starqe.queries.sparql.read import RESERVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,12 +28,27 @@ class Answer:
     probability: float
     """1 for a known answer; else P(it is an answer in the complete graph | it is not known)."""
     support: Mapping[str, str]
-    """What the further variables that were asked for stand for, by name: in one way in which the answer holds."""
+    """What the further variables that were asked for stand for, by name; of a predicted answer, in the best way found."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows there are, and how many of them are shown."""
+
+    known: int
+    """Number of known rows in all."""
+    known_exact: bool
+    """Whether that number is exact; if not, there are at least this many."""
+    known_shown: int
+    predicted_shown: int
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one query: known ones first, then predicted ones, the most probable first."""
+    """The answers of one query: known rows first, then predicted ones, the most probable first.
+
+    Known rows are distinct: one for each binding of all variables that were asked for. A predicted entity has one row.
+    """
 
     query: Query
     columns: tuple[str, ...]
@@ -41,8 +56,11 @@ class Answers:
     answers: tuple[Answer, ...]
     known_splits: tuple[str, ...]
     """The splits of the graph that count as known."""
+    counts: Counts
     notes: tuple[str, ...] = ()
     """What a reader should know about these answers: what was left out, or is approximate."""
+    calibrated: bool = True
+    """Whether the probabilities were fitted on enough validation data to be taken as probabilities."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -78,7 +96,14 @@ class Answers:
 
     def as_dict(self) -> dict[str, Any]:
         """Gives everything but the query as plain values."""
-        return {"columns": self.columns, "known_splits": self.known_splits, "notes": self.notes, "answers": self.rows()}
+        return {
+            "columns": self.columns,
+            "known_splits": self.known_splits,
+            "counts": asdict(self.counts),
+            "notes": self.notes,
+            "calibrated": self.calibrated,
+            "answers": self.rows(),
+        }
 
     def to_json(self) -> str:
         """Writes the answers as JSON."""
@@ -150,6 +175,20 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Views:
+    """The two views that make up the probability of a predicted answer."""
+
+    statements: float
+    """How true the statements of the explanation are together: the executor's own number."""
+    exact: bool
+    """Whether no other way could be better; else candidates were left out that might be."""
+    model: float
+    """The encoder's view of the whole question: this entity's share among all entities."""
+    weight: float
+    """How much the first view counts, from 0 to 1; the second has the rest."""
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why an entity answers a query: one way in which the query holds, statement by statement."""
 
@@ -161,6 +200,10 @@ class Explanation:
     """In the order of the query's atoms."""
     note: str
     """How far the explanation can be trusted."""
+    calibrated: bool = True
+    """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
+    views: Views | None = None
+    """For a prediction: what its probability is made of."""
 
     def as_dict(self) -> dict[str, Any]:
         """Gives everything but the query as plain values."""
@@ -190,6 +233,8 @@ class Explanation:
             "assignment": dict(self.assignment),
             "reasons": reasons,
             "note": self.note,
+            "calibrated": self.calibrated,
+            "views": None if self.views is None else asdict(self.views),
         }
 
     def to_json(self) -> str:

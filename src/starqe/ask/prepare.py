@@ -1,43 +1,64 @@
 """From a graph to an answerer: training, and the fitting of everything that validation decides."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from starqe.ask.answerer import Answerer, RankedBy, forget_probability, save_probability
-from starqe.ask.probability import fit_probability
-from starqe.errors import InputError
-from starqe.kg import Graph, transductive_split
-from starqe.learn import QueryLesson, Recipe, Run, Trainer, preset
+from starqe.ask.answerer import Answerer
+from starqe.folders import locked
+from starqe.kg import Graph, hold_out_validation
+from starqe.learn import EncoderScorer, Lesson, QueryLesson, Recipe, Run, RunFolder, Trainer, preset
+from starqe.learn.train import Counters
+from starqe.measure.evaluate import Measure, evaluate
+from starqe.measure.links import LINKS, rank_links, some_statements
+from starqe.model import Encoder
 from starqe.queries import SHAPES, QueryTable, sample, turned
-from starqe.reason.config import PredictorRecipe
-from starqe.reason.lesson import PredictLesson
+from starqe.reason.calibration import FACTS, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
+from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import ENCODER
-from starqe.reason.presets import PREDICTORS
-from starqe.reason.reasoner import PREDICTOR, fit_reasoner
-from starqe.reason.run import PredictorRun
-from starqe.reason.settings import ReasonSettings
+from starqe.reason.mixture import ENCODER as ENCODER_ALONE
+from starqe.reason.mixture import EVEN
+from starqe.reason.predictor.config import PredictorRecipe
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.predictor.scorer import PredictorScorer
+from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reasoner
 
 VALIDATION = 150
-"""How many validation queries of each shape are drawn to fit and to choose by."""
-TRAINING = 20_000
-"""How many training queries of each shape are drawn."""
+"""The number of validation queries per shape to fit and to choose by."""
+TRAINING, TRAINING_PER_MINUTE = 20_000, 2_000
+"""The number of training queries per shape: at most, and per minute of a shorter fit."""
 SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
 ENCODER_SHARE = 0.5
-"""The share of the time in which the encoder trains; the one-hop predictor has the rest."""
+"""The share of the training time that the encoder has; the one-hop predictor has the rest."""
+LEAST_TRAINING = 0.2
+"""The share of the time that is spent on training even if drawing and calibration leave less."""
 HELD_OUT = 0.05
-"""The share of the statements that a graph without a validation split gives up for one."""
+"""The share of its train statements that a graph without a validation split gives up for one."""
+VALIDATION_SHARE = 0.03
+"""The share of the time that one validation of the encoder may take: a short fit validates on fewer queries."""
+CALIBRATION_SHARE = 0.25
+"""The share of the time that calibration may take: if all validation queries take longer, it is fitted on fewer."""
+LEAST_CALIBRATION = 5
+"""The number of validation queries per shape and direction that calibration is fitted on even then."""
+PROBED = 8
+"""The number of queries per shape on which the cost of validation and calibration is measured."""
+
+DRAWING, ENCODER, ONE_HOP, CALIBRATING = "drawing queries", "training the encoder", "training the one-hop predictor", "calibrating"
+"""The stages of a fit, in their order."""
 
 Note = Callable[[str, dict[str, Any]], None]
-"""Told what is being trained, and every report of its training."""
+"""Told the stage of a fit and what is known about it: ``progress`` from 0 to 1, ``seconds`` in this stage, and more by stage."""
 
 
 def drawn_queries(graph: Graph, split: str, count: int, seed: int = 0) -> dict[str, QueryTable]:
-    """Draws queries as people ask them: every shape of the paper, edges in every direction, none to two qualifiers each.
+    """Samples queries as people ask them: every shape of the paper, edges in every direction, none to two qualifiers each.
 
     Queries are keyed by the name of their (turned) shape; shapes that the graph has no query of are left out.
     """
@@ -57,6 +78,7 @@ def calibrate(
     validation: Mapping[str, QueryTable] | None = None,
     settings: ReasonSettings | None = None,
     seed: int = 0,
+    step: Callable[[float], None] = lambda _: None,
 ) -> Answerer:
     """Fits what validation decides (one-hop calibration, mixture, probabilities) and keeps it in the run: it can be asked then.
 
@@ -67,84 +89,205 @@ def calibrate(
         validation: Queries of the split valid; drawn as people ask them if left out.
         settings: How the executor works.
         seed: Decides what is drawn.
+        step: Told the share of the work that is done.
 
     Raises:
         MismatchError: The predictor was trained on another graph.
         QueryError: The graph has no validation statements to learn from.
         StorageError: The folder cannot be written.
     """
-    forget_probability(run.folder)  # probabilities are of one mixture: an interrupted fit leaves none rather than old ones
     own = run.folder / PREDICTOR
     predictor = predictor or (PredictorRun.open(own, run.graph) if own.exists() else None)
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
     reasoner = fit_reasoner(run, predictor, validation, settings, seed)
-    alone = replace(reasoner, weights=ENCODER)
-    fitted: dict[RankedBy, Logistic] = {
-        "mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation),
-        "encoder": fit_probability(run.graph, alone.mixture(["train"]), validation),
-    }
-    save_probability(run.folder, fitted)
+    step(0.5)
+    alone = replace(reasoner, weights=ENCODER_ALONE)
+    fitted: dict[RankedBy, AnswerProbability] = {"mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation)}
+    step(0.9)
+    fitted["encoder"] = fit_probability(run.graph, alone.mixture(["train"]), validation)
+    save_reasoner(run.folder, reasoner, predictor, fitted)
     return Answerer(reasoner, fitted["mixture"])
 
 
-def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0) -> tuple[Recipe, PredictorRecipe]:
+def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0, queries: int = TRAINING) -> tuple[Recipe, PredictorRecipe]:
     """Chooses the recipes of encoder and one-hop predictor that suit the size of a graph."""
     size = ["train.batch=128", "train.average=0.99"] if len(graph.entities) < SMALL else []
     steps = ["train.learning_rate=2e-3"] if size else []
     names = ", ".join(f'"{shape}"' for shape in shapes)
-    drawn = [f"train.shapes=[{names}]", f"train.varied_per_shape={TRAINING}"]
+    drawn = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"]
     encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
     return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size])
 
 
 def with_validation(graph: Graph, seed: int = 0) -> Graph:
-    """Gives a graph that has a validation split: itself, or split anew, since what is predicted has to be checked on something.
+    """Returns a graph that has a validation split: itself, or with a share of its train statements held out; test stays test.
 
     Raises:
-        InputError: The graph is too small for any statement to be held out.
+        InputError: No statement of train can be held out.
     """
-    if len(graph.known(["valid"])):
-        return graph
-    share = max(HELD_OUT, 1 / len(graph)) if len(graph) > 1 else 0.0
-    split = transductive_split(graph, (1 - share, share, 0.0), seed)
-    if not len(split.known(["valid"])):
-        raise InputError(
-            f"a model is checked on statements that can be held out, and none of the {len(graph):,} can: each mentions "
-            "something that nothing else does. Add statements"
-        )
-    return split
+    return graph if len(graph.known(["valid"])) else hold_out_validation(graph, HELD_OUT, seed)
 
 
-def fit(graph: Graph, out: Path, minutes: float, seed: int = 0, resume: bool = False, note: Note = lambda *_: None) -> Answerer:
-    """Trains an encoder and a one-hop predictor on a graph within a limit of time, and makes them answer.
+def fit(
+    graph: Graph,
+    out: Path,
+    minutes: float,
+    seed: int = 0,
+    resume: bool = False,
+    note: Note = lambda *_: None,
+    spent: float = 0.0,
+    memory: int | None = None,
+) -> Answerer:
+    """Trains an encoder and a one-hop predictor on a graph within a limit of time, and calibrates them: they can be asked then.
 
     Args:
-        graph: The graph; without a validation split one is made.
+        graph: The graph; without a validation split, some of its train statements become one.
         out: The folder of the run.
-        minutes: The time for training; drawing queries and fitting add a little.
-        seed: Decides everything that is drawn.
-        resume: Go on with what is there.
-        note: Told of the progress.
+        minutes: The time for everything. What is not training is measured, and training has the rest, but at least `LEAST_TRAINING`.
+        seed: Decides everything that is random.
+        resume: Continue what is there, wherever it was interrupted.
+        note: Told of every stage and its progress.
+        spent: The seconds of the time that have gone already, such as for reading the graph.
+        memory: The bytes that the process may take; what is free if left out. Training that does not fit is refused.
 
     Raises:
         InputError: Nothing of the graph can be held out.
         MismatchError: The run that is there is of another graph.
-        StorageError: Something stands there already, or cannot be written.
+        StorageError: Something stands there already, another command trains or calibrates it, or it cannot be written.
     """
+    began, budget = time.perf_counter(), 60 * minutes
     graph = with_validation(graph, seed)
-    drawn = {name: sample(graph, shape, TRAINING, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
+    note(DRAWING, {"progress": 0.0, "seconds": 0.0})
+    count = max(1_000, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
+    drawn = {name: sample(graph, shape, count, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
     queries = {name: table for name, table in drawn.items() if len(table)}
-    encoder, one_hop = recipes_for(graph, queries, seed)
+    validation = drawn_queries(graph, "valid", VALIDATION, seed)
+    encoder, one_hop = recipes_for(graph, queries, seed, count)
     run = (Run.open_or_create if resume else Run.create)(out, encoder, graph)
-    lesson = QueryLesson(run, queries, drawn_queries(graph, "valid", VALIDATION, seed))
-    _train(Trainer(run, lesson, minutes * ENCODER_SHARE, lambda line: note("encoder", line)), resume)
-    predictor = (PredictorRun.open_or_create if resume else PredictorRun.create)(out / PREDICTOR, one_hop, graph)
-    answers = Trainer(predictor, PredictLesson(predictor), minutes * (1 - ENCODER_SHARE), lambda line: note("one-hop predictor", line))
-    _train(answers, resume)
-    return calibrate(run, predictor, seed=seed)
+    with locked(out):
+        predictor = (PredictorRun.open_or_create if resume else PredictorRun.create)(out / PREDICTOR, one_hop, graph)
+        return _fit_models(
+            run, predictor, queries, validation, max(budget - spent, LEAST_TRAINING * budget), began, resume, seed, note, memory
+        )
 
 
-def _train(trainer: Trainer, resume: bool) -> None:
+def _fit_models(
+    run: Run,
+    predictor: PredictorRun,
+    queries: Mapping[str, QueryTable],
+    validation: Mapping[str, QueryTable],
+    budget: float,
+    began: float,
+    resume: bool,
+    seed: int,
+    note: Note,
+    memory: int | None,
+) -> Answerer:
+    """Measures what validation and calibration cost, trains both models in the rest of the time, and calibrates them."""
+    questions = PredictLesson(predictor)
+    costs = measured_costs(run, predictor, validation)
+    most = max(map(len, validation.values()), default=1)
+    validated = max(1, min(most, int(most * VALIDATION_SHARE * budget / max(costs.encoder_validation, 1e-9))))
+    lesson, lesson_validation = QueryLesson(run, queries, _first(validation, validated)), costs.encoder_validation * validated / most
+    baselines = lesson.baseline().get("average"), questions.baseline().get("average")
+    calibrated_on, calibration = _within(validation, costs, CALIBRATION_SHARE * budget)
+    drawing = time.perf_counter() - began
+    training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
+    counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
+    note(DRAWING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
+
+    reached = _train(run, lesson, training * ENCODER_SHARE, lesson_validation, baselines[0], resume, partial(note, ENCODER), memory)
+    left = max(training - reached.seconds, training * LEAST_TRAINING)
+    _train(predictor, questions, left, costs.predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
+
+    note(CALIBRATING, {"progress": 0.0, "seconds": 0.0, "of_seconds": calibration})
+    started = time.perf_counter()
+
+    def calibrated(share: float) -> None:
+        note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
+
+    answerer = calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated)
+    calibrated(1.0)
+    return answerer
+
+
+def _train(
+    run: RunFolder[Any],
+    lesson: Lesson[Any],
+    seconds: float,
+    validation_seconds: float,
+    baseline: float | None,
+    resume: bool,
+    note: Callable[[dict[str, Any]], None],
+    memory: int | None,
+) -> Counters:
+    """Trains one model, or continues it; a training that was finished before is left as it is."""
+    told = {"of_seconds": seconds, "baseline_mrr": baseline}
+    expected = min(validation_seconds, seconds / 4)  # a guess that is too high must not leave the time unused
+    trainer = Trainer(run, lesson, seconds / 60, lambda line: note({**line, **told}), expected, memory)
     if resume:
         trainer.resume()
-    trainer.train()
+    if not trainer.counters.finished:
+        note({"progress": trainer.progress, "seconds": trainer.counters.seconds, "queries": trainer.counters.queries, **told})
+    return trainer.train()
+
+
+@dataclass(frozen=True)
+class Costs:
+    """How long the parts of a fit take that are not training, in seconds."""
+
+    encoder_validation: float
+    predictor_validation: float
+    single_facts: float
+    """Calibration of single facts."""
+    per_query: float
+    """The rest of calibration, per validation query."""
+
+
+def measured_costs(run: Run, predictor: PredictorRun, validation: Mapping[str, QueryTable]) -> Costs:
+    """Measures what validation and calibration cost, with untrained models on some of the validation queries."""
+    graph = run.graph
+    encoder = EncoderScorer(Encoder(run.recipe.model, run.space, 0).eval(), graph, run.recipe.train.variant)
+    one_hop = PredictorScorer(predictor.new_predictor().eval())
+    executor = Reasoner(graph, encoder, one_hop, Logistic((1.0, 0.0, 0.0, 0.0), 0.0), EVEN, ReasonSettings()).executor(["train"])
+    by_shape = {name.partition(".")[0]: table for name, table in validation.items()}  # one direction of each is enough
+    few, fewer = (_first(by_shape, count) for count in (PROBED, 1))
+    queries = max(sum(map(len, few.values())), 1)
+    share = queries / max(sum(map(len, validation.values())), 1)
+    statements = some_statements(graph, "valid", 8 * PROBED)
+    asked = min(len(graph.known(["valid"])), predictor.recipe.train.validation_questions) / len(statements)
+    facts = 10 * PROBED
+
+    def weights(tables: Mapping[str, QueryTable]) -> object:
+        return fit_weights(graph, encoder, executor, tables)
+
+    def measured(tables: Mapping[str, QueryTable]) -> object:
+        return evaluate(encoder, tables, len(graph.entities), Measure(replicates=0))
+
+    weights(fewer)  # builds what is built once
+    measured(fewer)
+    return Costs(
+        _seconds(lambda: measured(few)) / share,
+        _seconds(lambda: rank_links(one_hop, graph, statements, LINKS["ours"], ("train", "valid"))) * asked,
+        _seconds(lambda: fit_one_hop(graph, one_hop, facts)) * FACTS / facts,
+        # The weights of the mixture and the probabilities of its answers each take a pass of encoder and executor.
+        2 * _seconds(lambda: weights(few)) / queries,
+    )
+
+
+def _within(validation: Mapping[str, QueryTable], costs: Costs, seconds: float) -> tuple[dict[str, QueryTable], float]:
+    """Returns as many of the validation queries as can be calibrated on in this time, and how long that takes."""
+    most = max(map(len, validation.values()), default=0)
+    share = (seconds - costs.single_facts) / max(costs.per_query * sum(map(len, validation.values())), 1e-9)
+    chosen = _first(validation, max(LEAST_CALIBRATION, min(most, int(share * most))))
+    return chosen, costs.single_facts + costs.per_query * sum(map(len, chosen.values()))
+
+
+def _first(tables: Mapping[str, QueryTable], count: int) -> dict[str, QueryTable]:
+    return {name: table.take(range(min(count, len(table)))) for name, table in tables.items()}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

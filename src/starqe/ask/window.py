@@ -1,0 +1,54 @@
+"""Which rows of the sequence "known rows, then predicted ones" are shown."""
+
+from dataclasses import dataclass
+
+from starqe.ask.ranking import MOST_PREDICTED
+from starqe.queries.exact.solutions import Solutions
+from starqe.queries.sparql.read import SparqlRequest
+
+THRESHOLD = 0.5
+"""The least probability of a predicted answer, where neither top nor LIMIT is given."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How much is shown at most, beside what the query says by LIMIT and OFFSET."""
+
+    top: int | None = None
+    """At most this many known rows, and at most this many predicted ones."""
+    known_only: bool = False
+    max_known: int | None = None
+    max_predicted: int | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The rows to show: so many known ones from the offset on, and a range of the ranking of predicted ones."""
+
+    known: int | None
+    """Number of known rows at most."""
+    skipped: int
+    """Number of predicted rows that OFFSET leaves out."""
+    end: int
+    """Where the range of predicted rows ends."""
+    counted: bool
+    """Whether top or LIMIT says how many are wanted; else the threshold decides."""
+    known_capped: bool
+    """Whether the service's limit cuts the known rows."""
+    predicted_capped: bool
+    """Whether it cuts the predicted ones, if there are enough."""
+
+
+def window(request: SparqlRequest, solutions: Solutions, cut: Cut) -> Window:
+    """Returns the rows to show: LIMIT and OFFSET choose from the sequence, then top and the service's limits cut each part."""
+    wanted = [most for most in (request.limit, cut.top) if most is not None]
+    known = min([*wanted, *([] if cut.max_known is None else [cut.max_known])], default=None)
+    # A number of rows that is not exact is larger than anything that is listed.
+    reachable = [max(0, solutions.count - request.offset)] if solutions.exact else []
+    known_capped = cut.max_known is not None and min([*wanted, *reachable], default=cut.max_known + 1) > cut.max_known
+    room = 0 if cut.known_only else MOST_PREDICTED
+    if wanted and room:
+        room = min([*([] if request.limit is None else [max(0, request.limit - min(reachable, default=request.limit))]), *wanted])
+    allowed = room if cut.max_predicted is None else min(room, cut.max_predicted)
+    skipped = max(0, request.offset - solutions.count)
+    return Window(known, skipped, skipped + allowed if allowed else 0, bool(wanted), known_capped, allowed < room)
