@@ -1,12 +1,16 @@
 """The impact of qualifier relations, with ranks worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from starqe.experiments.impact import impacts, without
-from starqe.experiments.qualifiers import ends
+from starqe.experiments.qualifiers import ImpactRow, _confusing, _gains, _helpful, ends
+from starqe.measure.paper import IMPACT, published_impacts
 from starqe.queries import SHAPES, QueryTable
+from tests.columns import query_table
 
 HELPS, CONFUSES = 7, 8
 
@@ -29,7 +33,7 @@ def one_hop(queries: list[tuple[list[tuple[int, int]], list[int]]]) -> QueryTabl
     """Makes 1p queries of their pairs and answers."""
     pairs = [pair for given, _ in queries for pair in given]
     counts, sizes = ([len(part) for part in column] for column in zip(*queries, strict=True))
-    return QueryTable(
+    return query_table(
         SHAPES["1p"],
         np.zeros((len(queries), 1), np.int32),
         np.zeros((len(queries), 1), np.int32),
@@ -79,7 +83,7 @@ def test_rare_relations_are_left_out() -> None:
 
 
 def test_pairs_are_taken_away_edge_by_edge_and_nothing_else_changes() -> None:
-    both = QueryTable(
+    both = query_table(
         SHAPES["2p"],
         np.zeros((2, 1), np.int32),
         np.array([[0, 1], [2, 3]], np.int32),
@@ -91,12 +95,41 @@ def test_pairs_are_taken_away_edge_by_edge_and_nothing_else_changes() -> None:
     )
     less = without(both, np.array([7, 8]))
     assert [less.pairs_of(row, edge) for row in (0, 1) for edge in (0, 1)] == [[], [(8, 2)], [], []]
-    assert less.answers.tolist() == [5, 6]
+    assert less.answers.items.tolist() == [5, 6]
     assert less.relations.tolist() == both.relations.tolist()
 
 
 def test_the_worst_and_the_best_are_shown() -> None:
-    rows = [{"row": f"P{i}", "shape": "1p", "metric": "MRR", "ours": float(points)} for i, points in enumerate([4, -1, 0, 9, 2, 7, 3])]
-    assert [row["ours"] for row in ends(rows, "1p", "MRR")] == [-1, 0, 2, 4, 7, 9]
+    about = ImpactRow(name="P0", shape="1p", metric="MRR", average="macro", protocol="paper", n=9, seed=0, ours=None)
+    rows = [replace(about, name=f"P{i}", ours=float(points)) for i, points in enumerate([4, -1, 0, 9, 2, 7, 3])]
+    assert [row.ours for row in ends(rows, "1p", "MRR")] == [-1, 0, 2, 4, 7, 9]
     assert len(ends(rows[:4], "1p", "MRR")) == 4
     assert ends(rows, "2p", "MRR") == []
+
+
+def published_impact_rows() -> list[ImpactRow]:
+    about = ImpactRow(name="", shape="", metric="", average="micro", protocol="paper", n=9, seed=0, ours=None)
+    return [
+        replace(about, name=relation, shape=shape, metric=metric, ours=figure.value)
+        for metric, shapes in IMPACT.items()
+        for shape in shapes
+        for relation, figure in published_impacts(shape, metric).items()
+    ]
+
+
+def test_the_papers_impacts_confirm_its_findings() -> None:
+    rows = published_impact_rows()
+    assert [verdict.word for verdict in (_gains(rows), _helpful(rows, "P805"), _helpful(rows, "P1686"), _confusing(rows))] == [
+        "confirmed"
+    ] * 4
+    assert _confusing(rows).numbers == "AMRI -64.91, Hits@10 -5.15, MRR -2.05"
+
+
+def test_findings_on_relations_break_with_other_numbers_and_need_them() -> None:
+    rows = published_impact_rows()
+    turned = [replace(row, ours=-row.number) for row in rows]
+    assert [verdict.word for verdict in (_gains(turned), _helpful(turned, "P805"), _confusing(turned))] == ["not confirmed"] * 3
+    better_by_one = [replace(row, ours=1.0) if (row.name, row.shape, row.metric) == ("P453", "2p", "MRR") else row for row in rows]
+    assert _confusing(better_by_one).word == "not confirmed"
+    one_metric = [row for row in rows if row.metric != "AMRI"]
+    assert [verdict.word for verdict in (_confusing(one_metric), _helpful([], "P805"), _gains([]))] == ["not measured"] * 3

@@ -13,18 +13,17 @@ import pytest
 import torch
 
 from starqe.ask import Answerer, calibrate
-from starqe.ask.probability import fit_probability
-from starqe.experiments import FrequencyScorer
 from starqe.kg import SPLITS, Graph, embedded_graph
 from starqe.kg.draft import canonical
 from starqe.learn import EncoderScorer, QueryLesson, Run, Trainer, preset
+from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Scorer
 from starqe.model import Encoder
 from starqe.queries import SHAPES, QueryTable, generate, load_queries
 from starqe.reason import PredictLesson, PredictorRun, ReasonSettings, recipe_of
+from starqe.reason.calibration import fit_one_hop, fit_probability, fit_weights
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import EVEN, fit_weights
-from starqe.reason.one_hop import EncoderOneHop, fit_one_hop
+from starqe.reason.mixture import EVEN
 from starqe.reason.reasoner import RANKED_BY, Reasoner
 from starqe.seed import generator
 
@@ -37,7 +36,7 @@ Tables = dict[str, QueryTable]
 
 
 def with_columns(graph: Graph, tail: np.ndarray, split: np.ndarray) -> Graph:
-    columns = graph.head, graph.relation, tail, split, graph.offsets, graph.pair_relation, graph.pair_value
+    columns = graph.head, graph.relation, tail, split, graph.pairs
     return canonical(graph.entities, graph.relations, *columns)[0]
 
 
@@ -101,7 +100,7 @@ def first_encoder(graph: Graph) -> EncoderScorer:
 def reasoner(graph: Graph) -> Reasoner:
     """What reasons with fixed numbers."""
     encoder = first_encoder(graph)
-    return Reasoner(graph, encoder, EncoderOneHop(encoder), Logistic((1.0, 0.1, -0.1, 0.1), -1.0), EVEN, ReasonSettings(beam=4))
+    return Reasoner(graph, encoder, encoder, Logistic((1.0, 0.1, -0.1, 0.1), -1.0), EVEN, ReasonSettings(beam=4))
 
 
 Make = Callable[[Graph, Path], Scorer]
@@ -179,7 +178,7 @@ def test_facts_of_test_change_no_fitted_number_and_no_score(
 
 
 def test_a_calibration_that_looks_at_test_is_caught(reordered: tuple[Graph, Graph]) -> None:
-    own, other = (fit_one_hop(leaking_test(graph), EncoderOneHop(first_encoder(graph))) for graph in reordered)
+    own, other = (fit_one_hop(leaking_test(graph), first_encoder(graph)) for graph in reordered)
     assert own != other
 
 

@@ -1,51 +1,80 @@
-"""What the paper says about its tables in words, as rules that numbers of ours keep or break."""
+"""The paper's findings about its tables, as rules that our numbers confirm or not.
+
+The published numbers are micro averages (docs/evaluation.md says how we know), so a finding is judged by micro, and also by macro.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from starqe.measure.metrics import AVERAGES
+from starqe.measure.paper import COMPARED
 from starqe.measure.rows import AVERAGE, Row, over_seeds
 
 MANY_STEPS = ("2p", "3p", "2i-1p", "1p-2i")
 """The shapes in which a query needs more than one step."""
+EVERY_SHAPE = ("1p", "2p", "3p", "2i", "3i", "2i-1p", "1p-2i")
+HITS = ("Hits@1", "Hits@3", "Hits@10")
 
-Value = Callable[[str, str], float]
-"""Gives the number of a row and a shape: MRR, macro, protocol paper, the mean over seeds; NaN where it was not run."""
+Value = Callable[..., float]
+"""Returns the number of a row, a shape and a metric (MRR if left out): protocol paper, the mean over seeds; NaN where it was not run."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding of the paper, whether ours confirms it, and the numbers that say so."""
+    """A finding of the paper, whether our numbers confirm it, and these numbers."""
 
     claim: str
     confirmed: bool | None
-    """None if a number that it needs was not run."""
+    """By the micro average, where there are averages; None if a number that it needs was not measured."""
     numbers: str
+    by_macro: "Verdict | None" = None
+    """The same finding by the macro average."""
 
     def __str__(self) -> str:
-        return f"**{self.word}**: {self.claim} ({self.numbers})"
+        return f"**{self.word}**: {self.claim} ({self.all_numbers})"
 
     @property
     def word(self) -> str:
-        """The verdict in words."""
-        return {True: "confirmed", False: "not confirmed", None: "not run"}[self.confirmed]
+        """The verdict in words; where the averages disagree, by which."""
+        word = _WORDS[self.confirmed]
+        if self.by_macro is None or self.by_macro.confirmed == self.confirmed:
+            return word
+        return f"{word} by micro, {_WORDS[self.by_macro.confirmed]} by macro"
+
+    @property
+    def all_numbers(self) -> str:
+        """The numbers by micro and by macro."""
+        if self.by_macro is None or self.by_macro.numbers == self.numbers:
+            return self.numbers
+        return f"micro: {self.numbers} | macro: {self.by_macro.numbers}"
+
+
+_WORDS = {True: "confirmed", False: "not confirmed", None: "not measured"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, the rows and shapes it compares, and its rule."""
+    """A claim, the rows, shapes and metrics it compares, and its rule."""
 
     claim: str
     rows: tuple[str, ...]
     shapes: tuple[str, ...]
     holds: Callable[[Value], bool]
+    metrics: tuple[str, ...] = ("MRR",)
 
     def judge(self, value: Value) -> Verdict:
-        """Looks whether the rule holds, and quotes every number that it looks at."""
-        quoted = [f"{shape}: " + " / ".join(f"{value(row, shape):.1f}" for row in self.rows) for shape in self.shapes]
-        numbers = f"MRR of {' / '.join(self.rows)}; {', '.join(quoted)}"
-        known = all(not math.isnan(value(row, shape)) for row in self.rows for shape in self.shapes)
-        return Verdict(self.claim, self.holds(value) if known else None, numbers if known else f"MRR of {' / '.join(self.rows)}")
+        """Checks the rule, and quotes every number that it uses."""
+        named = f"{', '.join(self.metrics)} of {' / '.join(self.rows)}"
+        values = {(row, shape, metric): value(row, shape, metric) for metric in self.metrics for shape in self.shapes for row in self.rows}
+        if any(math.isnan(number) for number in values.values()):
+            return Verdict(self.claim, None, named)
+        quoted = []
+        for metric in self.metrics:
+            of = f"{metric} " if len(self.metrics) > 1 else ""
+            quoted += [f"{of}{shape}: " + " / ".join(f"{values[row, shape, metric]:.1f}" for row in self.rows) for shape in self.shapes]
+        return Verdict(self.claim, self.holds(value), f"{named}; {', '.join(quoted)}")
 
 
 def _above(higher: str, lower: Sequence[str], shapes: Sequence[str]) -> Callable[[Value], bool]:
@@ -56,6 +85,18 @@ def _ratio(one: float, other: float) -> float:
     """The lower as a share of the higher."""
     return min(one, other) / max(one, other, 1e-9)
 
+
+_ORACLE_FALLS = Finding(
+    "the smaller k, the harder for the Oracle: on every shape Hits@1 is below Hits@3, and Hits@3 below Hits@10",
+    ("Oracle (all splits)",),
+    EVERY_SHAPE,
+    lambda value: all(
+        value("Oracle (all splits)", shape, smaller) < value("Oracle (all splits)", shape, larger)
+        for smaller, larger in pairwise(HITS)
+        for shape in EVERY_SHAPE
+    ),
+    HITS,
+)
 
 FINDINGS: Mapping[str, Sequence[Finding]] = {
     "results": [
@@ -82,6 +123,32 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             ("StarQE", "Oracle (all splits)"),
             MANY_STEPS,
             _above("StarQE", ["Oracle (all splits)"], MANY_STEPS),
+        ),
+        Finding(
+            "StarQE is the best by Hits@k, except on 1p and 3i (the paper's own table has Reification ahead on 2i by Hits@3 and Hits@10)",
+            ("StarQE", "Triple-Only", "Reification", "Zero Layers"),
+            ("2p", "3p", "2i", "2i-1p", "1p-2i"),
+            lambda value: all(
+                value("StarQE", shape, metric) > value(row, shape, metric)
+                for metric in HITS
+                for shape in ("2p", "3p", "2i", "2i-1p", "1p-2i")
+                for row in ("Triple-Only", "Reification", "Zero Layers")
+            ),
+            HITS,
+        ),
+        Finding(
+            "by AMRI, StarQE falls behind Reification and Zero Layers: its mean over the shapes is below both",
+            ("StarQE", "Reification", "Zero Layers"),
+            (AVERAGE,),
+            lambda value: value("StarQE", AVERAGE, "AMRI") < min(value(row, AVERAGE, "AMRI") for row in ("Reification", "Zero Layers")),
+            ("AMRI",),
+        ),
+        _ORACLE_FALLS,
+        Finding(
+            "complex shapes are often answered better than 1p: StarQE is better on at least four of the six others",
+            ("StarQE",),
+            EVERY_SHAPE,
+            lambda value: sum(value("StarQE", shape) > value("StarQE", "1p") for shape in EVERY_SHAPE) >= 4,
         ),
     ],
     "generalisation": [
@@ -127,6 +194,16 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             _above("StarQE-like", ["MPQE-like"], MANY_STEPS),
         ),
     ],
+    "oracle": [_ORACLE_FALLS],
+    "pooling": [
+        Finding(
+            "relations in the pooling make little difference: of the means of Zero Layers with and without them, the lower is at least "
+            "nine tenths of the higher",
+            ("Zero Layers", "Zero Layers + Relations"),
+            (AVERAGE,),
+            lambda value: _ratio(value("Zero Layers", AVERAGE), value("Zero Layers + Relations", AVERAGE)) >= 0.9,
+        ),
+    ],
     "diameter": [
         Finding(
             "as many steps as the diameter, or one more, do not lead to better results: neither mean is above that of StarQE",
@@ -136,16 +213,24 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
         ),
     ],
 }
-"""The findings about the tables of trained models; the rules are ours, since the paper speaks of what it sees."""
+"""The findings about each table; the rules are ours, since the paper states its findings in words."""
 
 
 def verdicts(table: str, rows: Sequence[Row]) -> list[Verdict]:
-    """Judges the findings about a table by its numbers."""
-    chosen = [row for row in rows if (row["metric"], row["average"], row["protocol"]) == ("MRR", "macro", "paper")]
-    numbers = {(row["row"], row["shape"]): row["ours"] for row in over_seeds(chosen)}
+    """Judges the findings about a table by its numbers, by both averages."""
+    chosen = [row for row in rows if row.protocol == "paper"]
+    numbers = {(row.average, row.name, row.shape, row.metric): row.ours for row in over_seeds(chosen)}
 
-    def value(row: str, shape: str) -> float:
-        found = numbers.get((row, shape))
-        return math.nan if found is None else float(found)
+    def value_by(average: str) -> Value:
+        def value(row: str, shape: str, metric: str = "MRR") -> float:
+            found = numbers.get((average, row, shape, metric))
+            return math.nan if found is None else float(found)
 
-    return [finding.judge(value) for finding in FINDINGS.get(table, ())]
+        return value
+
+    return [by_both({average: finding.judge(value_by(average)) for average in AVERAGES}) for finding in FINDINGS.get(table, ())]
+
+
+def by_both(judged: Mapping[str, Verdict]) -> Verdict:
+    """Combines the verdicts of both averages: that of the published average, with the other attached."""
+    return replace(judged[COMPARED], by_macro=judged["macro"])

@@ -1,7 +1,7 @@
 """How much a qualifier relation helps: the same queries with and without its pairs.
 
-For one relation, only the queries that contain it count. Their answers are ranked as the queries stand, and again without
-the relation's pairs, by the same answers; the impact is the first number minus the second.
+For one relation, only the queries that contain it count. Their answers are ranked with the full queries, and again without
+the relation's pairs; the impact is the first number minus the second.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from starqe.measure.evaluate import Scorer
-from starqe.measure.metrics import AVERAGES, Accumulator, terms_of
+from starqe.measure.metrics import AVERAGES, TERMS, Accumulator, terms_of
 from starqe.measure.protocol import paper
 from starqe.measure.ranks import filtered_ranks
 from starqe.queries import QueryTable
+from starqe.ragged import FloatArray, IntArray, Ragged
 
 IMPACT_METRICS = ("AMRI", "Hits@10", "MRR")
 """The metrics of the paper's appendix, in its order."""
@@ -22,7 +23,7 @@ IMPACT_METRICS = ("AMRI", "Hits@10", "MRR")
 
 @dataclass(frozen=True)
 class Impact:
-    """What one relation does to one metric; percent."""
+    """The impact of one relation on one metric, in percent."""
 
     relation: int
     metric: str
@@ -41,14 +42,14 @@ class Impact:
 def impacts(scorer: Scorer, table: QueryTable, entities: int, minimum: int = 1, batch: int = 512) -> list[Impact]:
     """Measures every qualifier relation that enough queries of a table contain.
 
-    The whole queries are scored once, and then every (query, relation of it) once, all relations together.
+    The full queries are scored once, and then every (query, relation of it) once, all relations together.
 
     Args:
         scorer: Scores all entities.
         table: Queries of one shape.
         entities: The number of entities.
         minimum: Relations that fewer queries contain are left out.
-        batch: How many queries are scored at once.
+        batch: Number of queries per batch.
     """
     relation, row = _occurrences(table)
     found, counts = np.unique(relation, return_counts=True)
@@ -67,49 +68,39 @@ def impacts(scorer: Scorer, table: QueryTable, entities: int, minimum: int = 1, 
     return measured
 
 
-def without(table: QueryTable, relation: np.ndarray) -> QueryTable:
-    """Takes away, from each query, the pairs of one relation: that at its place. Answers stay as they are."""
-    edges = len(table.shape.edges)
-    cell = np.repeat(np.arange(len(table) * edges), np.diff(table.pair_offsets))
-    kept = table.pair_relation != relation[cell // edges]
-    counts = np.bincount(cell[kept], minlength=len(table) * edges)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return replace(table, pair_offsets=offsets, pair_relation=table.pair_relation[kept], pair_value=table.pair_value[kept])
+def without(table: QueryTable, relation: IntArray) -> QueryTable:
+    """Removes the pairs of one relation from each query. Answers stay the same."""
+    query = table.pairs.owner // len(table.shape.edges)
+    return replace(table, pairs=table.pairs.where(table.pair_relation != relation[query]))
 
 
-def _occurrences(table: QueryTable) -> tuple[np.ndarray, np.ndarray]:
-    """Gives every distinct pair of a qualifier relation and a row that contains it, by relation."""
-    counts = np.diff(table.pair_offsets).reshape(len(table), -1).sum(1)
-    pairs = np.unique(np.stack([table.pair_relation, np.repeat(np.arange(len(table)), counts)], axis=1), axis=0)
+def _occurrences(table: QueryTable) -> tuple[IntArray, IntArray]:
+    """Returns every distinct pair of a qualifier relation and a row that contains it, by relation."""
+    query = table.pairs.owner // len(table.shape.edges)
+    pairs = np.unique(np.stack([table.pair_relation, query], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
 
-Terms = tuple[np.ndarray, np.ndarray]
-"""The terms of every ranked answer, (answers, terms), and where those of each query begin, (queries + 1,)."""
-
-
-def _terms(scorer: Scorer, table: QueryTable, entities: int, batch: int) -> Terms:
-    """Ranks every listed answer of a table, filtered by the query's own."""
+def _terms(scorer: Scorer, table: QueryTable, entities: int, batch: int) -> Ragged:
+    """Ranks every listed answer of a table, filtered by the query's own: the terms of each answer, by query. (answers, terms)."""
     buffer = torch.empty(min(batch, len(table)), entities)  # (B, V)
-    parts = [np.empty((0, terms_of(np.ones(0), np.ones(0)).shape[1]))]
+    parts: list[FloatArray] = [np.empty((0, len(TERMS)))]
     for rows in _batches(len(table), batch):
         task = paper(None, table, rows)
         assert len(task.rows) == len(rows), "every query of a table has an answer"
         ranks = filtered_ranks(scorer.scores(table, rows, buffer[: len(rows)]), task.ranked, task.filtered)
         parts.append(terms_of(ranks.realistic, ranks.candidates))
-    return np.concatenate(parts), table.answer_offsets
+    return Ragged(table.answers.offsets, np.concatenate(parts))
 
 
-def _batches(count: int, batch: int) -> Iterator[np.ndarray]:
+def _batches(count: int, batch: int) -> Iterator[IntArray]:
     for start in range(0, count, batch):
         yield np.arange(start, min(start + batch, count))
 
 
-def _mean(terms: Terms, rows: np.ndarray) -> Accumulator:
+def _mean(terms: Ragged, rows: IntArray) -> Accumulator:
     """Averages the terms of some queries."""
-    values, offsets = terms
-    counts = np.diff(offsets)[rows]
-    chosen = np.concatenate([np.arange(offsets[row], offsets[row + 1]) for row in rows])
+    chosen = terms.take(rows)
     mean = Accumulator(replicates=0)
-    mean.add_terms(values[chosen], counts)
+    mean.add_terms(np.asarray(chosen.items, np.float64), chosen.counts)
     return mean

@@ -4,19 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from starqe.errors import InputError, StorageError
-from starqe.experiments.models import MODEL_TABLES, model_report
-from starqe.experiments.oracle import oracle_report
+from starqe.errors import InputError
+from starqe.experiments.model_tables import MODEL_TABLES, model_report
+from starqe.experiments.oracle_table import oracle_report
 from starqe.experiments.qualifiers import qualifier_report
-from starqe.experiments.reasoning import reasoning_report
-from starqe.experiments.report import Report
+from starqe.experiments.reasoning.reasoning_table import reasoning_report
 from starqe.experiments.statistics import statistics_report
+from starqe.experiments.table_report import Report
 from starqe.experiments.work_folder import Settings, Tell, open_work
-
-LOCK = ".lock"
-"""Held by the command that works in a folder; it is the kernel's, and vanishes with the process."""
+from starqe.folders import locked
 
 TABLES: Mapping[str, Callable[..., Report]] = {
     "statistics": statistics_report,
@@ -40,24 +36,21 @@ def reproduce(
 
     Args:
         table: A key of TABLES.
-        folder: Where everything is kept; tables share it, and the same call goes on after an interruption.
+        folder: Where everything is kept; tables share it, and the same call continues after an interruption.
         graph: The folder of a graph; the embedded one if left out.
         queries: The folder of its query set.
         settings: Seeds, budget, sample sizes.
-        tell: Is told what happens.
+        tell: Called with messages about the progress.
 
     Raises:
-        InputError: There is no such table, or graph and queries are not given together.
+        InputError: The table is unknown, or graph and queries are not given together.
         MismatchError: The folder, or the query set, is of another graph.
-        StorageError: The folder was made with other settings, another command works in it, or the disk refuses.
+        StorageError: The folder was made with other settings, another command uses it, or it cannot be written.
         ConfigError: A run in the folder was trained by another recipe.
     """
     if table not in TABLES:
         raise InputError(f"tables are {', '.join(TABLES)}; found '{table}'")
     work = open_work(folder, graph, queries, settings, tell)
-    try:
-        with FileLock(folder / LOCK).acquire(blocking=False):
-            report = TABLES[table](work)
-            return report, report.write(folder / table)
-    except Timeout:
-        raise StorageError(f"another command works in {folder}. Wait for its end, or choose another folder for --out") from None
+    with locked(folder):
+        report = TABLES[table](work)
+        return report, report.write(folder / table)

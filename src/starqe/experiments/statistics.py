@@ -1,10 +1,10 @@
-"""The paper's query statistics: how many queries, how many answers, and what hubs would do."""
+"""The paper's query statistics: numbers of queries and answers, and the effect of hubs."""
 
 from typing import Any
 
 from starqe.experiments.findings import Verdict
 from starqe.experiments.plots import counted
-from starqe.experiments.report import Report, provenance
+from starqe.experiments.table_report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder
 from starqe.measure.paper import ANSWERS_2P, HUBS, WD50K, published_count
 from starqe.measure.rows import Row
@@ -21,7 +21,7 @@ def statistics_report(work: WorkFolder) -> Report:
     compared = work.graph.fingerprint == WD50K
     rows = _rows(found, compared)
     tables = _grids(rows)
-    notes = ["Quartiles lie between two values where they must. Hubs are left out of joins only."]
+    notes = ["Quartiles may lie between two values. Hubs are left out of joins only."]
     return Report(
         "statistics",
         "The query set in numbers",
@@ -37,8 +37,8 @@ def statistics_report(work: WorkFolder) -> Report:
 
 def _rows(found: dict[str, Any], compared: bool) -> list[Row]:
     def row(name: str, shape: str, metric: str, n: int, ours: float, paper: float | None) -> Row:
-        keys = {"row": name, "shape": shape, "metric": metric, "average": "", "protocol": ""}
-        return {**keys, "n": n, "seed": None, "ours": ours, "paper": paper if compared else None}
+        paper = paper if compared else None
+        return Row(name=name, shape=shape, metric=metric, average="", protocol="", n=n, seed=None, ours=ours, paper=paper)
 
     rows = []
     for split, shapes in found["counts"].items():
@@ -51,25 +51,25 @@ def _rows(found: dict[str, Any], compared: bool) -> list[Row]:
 
 
 def _grids(rows: list[Row]) -> list[Grid]:
-    counts = [row for row in rows if row["metric"] == "queries"]
-    shapes = tuple(dict.fromkeys(row["shape"] for row in counts))
+    counts = [row for row in rows if row.metric == "queries"]
+    shapes = tuple(dict.fromkeys(row.shape for row in counts))
     by_split = []
-    for split in dict.fromkeys(row["row"] for row in counts):
-        mine = {row["shape"]: row for row in counts if row["row"] == split}
-        by_split.append((split, tuple(_number(mine.get(shape, {}).get("ours")) for shape in shapes)))
-        if any(row["paper"] is not None for row in mine.values()):
-            by_split.append((f"{split}, paper", tuple(_number(mine.get(shape, {}).get("paper")) for shape in shapes)))
-    hubs = [row for row in rows if row["row"] == "hubs"]
-    figures = tuple((row["metric"], (_number(row["ours"]), _number(row["paper"]))) for row in hubs)
-    answers = [row for row in rows if row["metric"].startswith("answers, ")]
-    columns = tuple(dict.fromkeys(row["metric"].removeprefix("answers, ") for row in answers))
+    for split in dict.fromkeys(row.name for row in counts):
+        of_split = {row.shape: row for row in counts if row.name == split}
+        by_split.append((split, tuple(_number(of_split[shape].ours if shape in of_split else None) for shape in shapes)))
+        if any(row.paper is not None for row in of_split.values()):
+            by_split.append((f"{split}, paper", tuple(_number(of_split[shape].paper if shape in of_split else None) for shape in shapes)))
+    hubs = [row for row in rows if row.name == "hubs"]
+    figures = tuple((row.metric, (_number(row.ours), _number(row.paper))) for row in hubs)
+    answers = [row for row in rows if row.metric.startswith("answers, ")]
+    columns = tuple(dict.fromkeys(row.metric.removeprefix("answers, ") for row in answers))
     sizes: dict[str, list[str]] = {}
     for row in answers:
-        sizes.setdefault(f"{row['row']} {row['shape']}", []).append(f"{row['ours']:,.2f}".removesuffix(".00"))
+        sizes.setdefault(f"{row.name} {row.shape}", []).append(f"{row.ours:,.2f}".removesuffix(".00"))
     return [
         Grid("Queries", shapes, tuple(by_split)),
         Grid("Hubs", ("ours", "paper"), figures),
-        Grid("Answers a query", columns, tuple((name, tuple(values)) for name, values in sizes.items())),
+        Grid("Answers per query", columns, tuple((name, tuple(values)) for name, values in sizes.items())),
     ]
 
 
@@ -78,10 +78,10 @@ def _number(value: float | None) -> str:
 
 
 def _verdicts(rows: list[Row]) -> list[Verdict]:
-    counts = [row for row in rows if row["metric"] == "queries" and row["paper"] is not None]
-    same = sum(row["ours"] == row["paper"] for row in counts)
-    hubs = [row for row in rows if row["row"] == "hubs" and row["paper"] is not None]
-    near = sum(abs(row["ours"] - row["paper"]) < 0.5 for row in hubs)
+    counts = [row for row in rows if row.metric == "queries" and row.paper is not None]
+    same = sum(row.ours == row.paper for row in counts)
+    hubs = [row for row in rows if row.name == "hubs" and row.paper is not None]
+    near = sum(row.difference is not None and abs(row.difference) < 0.5 for row in hubs)
     return [
         Verdict("all 21 counts of queries are the paper's, to the last query", same == 21, f"{same} of {len(counts)} are equal"),
         Verdict(
@@ -93,7 +93,7 @@ def _verdicts(rows: list[Row]) -> list[Verdict]:
 
 
 def _footnote(found: dict[str, Any]) -> list[str]:
-    """Says in words where a footnote of the paper does not fit its own query set."""
+    """Describes where a footnote of the paper contradicts its own query set."""
     ours = ", ".join(
         f"{split} {shapes['2p']['max']:,} and {shapes['2p']['upper_quartile']:g}"
         for split, shapes in found["answers"].items()

@@ -1,4 +1,4 @@
-"""Which starqe made something."""
+"""The version of starqe, for provenance."""
 
 import subprocess
 from functools import cache
@@ -9,7 +9,7 @@ from starqe import __version__
 
 @cache
 def version_text() -> str:
-    """Names the version, and in a checkout of starqe the commit, with ``-dirty`` where files were changed since."""
+    """Names the version, and in a checkout of starqe the commit, with ``-dirty`` if files were changed since."""
     here = Path(__file__)
     try:
         _git("ls-files", "--error-unmatch", here.name, cwd=here.parent)  # an installed package may lie in the checkout of something else

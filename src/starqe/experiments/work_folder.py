@@ -1,4 +1,4 @@
-"""The folder that tables are reproduced in: it knows its graph, keeps what is finished, and goes on after an interruption.
+"""The folder in which tables are reproduced: keeps finished work, so that an interrupted table continues.
 
 work.json                {"format": "starqe reproduction", "version": 1, fingerprint of the graph, settings of the queries, …}
 queries/                 the queries of the embedded graph, if it is used
@@ -8,7 +8,7 @@ results/ …               a table: rows.json, table.md, table.csv, table.tex, p
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import pydantic
 
 from starqe.config import Section
 from starqe.errors import InputError, MismatchError, StorageError
-from starqe.folders import new_file, read_header, write_header
+from starqe.folders import is_unused, new_file, read_header, write_header
 from starqe.kg import Graph, embedded_graph, load_graph
 from starqe.measure.oracle import SOURCES
+from starqe.measure.rows import AnyRow
 from starqe.queries import SHAPES, generate, tables_of
 from starqe.queries.query_set import check_graph
 
@@ -27,7 +28,7 @@ FORMAT, VERSION = "starqe reproduction", 1
 HEADER = "work.json"
 
 Tell = Callable[[str], None]
-"""Told, in words, what happens and how much time is left."""
+"""Called with messages about the progress and the time left."""
 
 
 class Settings(Section):
@@ -36,22 +37,22 @@ class Settings(Section):
     as_published: bool = False
     """With the paper's hyper-parameters and loss, instead of ours."""
     seeds: int = pydantic.Field(default=1, ge=1)
-    """Every row is trained with the seeds from 0 on, so many."""
+    """The number of seeds: every row is trained with the seeds 0, 1, …"""
     budget: float | None = pydantic.Field(default=None, ge=0)
-    """Minutes of training in all; 0 trains nothing. Left out: as long as the recipes say."""
+    """Minutes of training in all; 0 trains nothing. Left out: the recipes decide."""
     limit: int | None = pydantic.Field(default=None, ge=1)
-    """Queries a shape to evaluate on. Left out: 5,000, on the embedded graph 100."""
+    """Queries per shape to evaluate on. Left out: 5,000, on the embedded graph 100."""
     minimum: int = pydantic.Field(default=10, ge=1)
     """Qualifier relations that fewer queries of a shape contain are left out."""
     sources: tuple[str, ...] = ("all splits", "test")
-    """Where the oracle's frequencies come from."""
+    """The sources of the oracle's frequencies."""
     run: Path | None = None
     """The folder of a calibrated run whose reasoning is measured. Left out: one is trained and calibrated."""
 
 
 @dataclass(frozen=True)
 class WorkFolder:
-    """A folder that tables of one graph are reproduced in; made by `open_work`."""
+    """A folder for the tables of one graph; made by `open_work`."""
 
     folder: Path
     graph: Graph
@@ -63,7 +64,7 @@ class WorkFolder:
 
     @property
     def limit(self) -> int:
-        """How many queries a shape are evaluated."""
+        """Number of queries per shape to evaluate."""
         return self.settings.limit or (100 if self.tiny else 5_000)
 
     @property
@@ -72,11 +73,23 @@ class WorkFolder:
         return range(self.settings.seeds)
 
     def run_folder(self, regime: str, seed: int) -> Path:
-        """Says where the run of a regime stands."""
+        """Returns the folder of the run of a regime."""
         return self.folder / "runs" / f"{regime}-{seed}"
 
+    def rows_once(self, path: Path, kind: type[AnyRow], make: Callable[[], Sequence[AnyRow]]) -> list[AnyRow]:
+        """Returns the rows in a file; computes and writes them first if it does not exist.
+
+        Raises:
+            StorageError: The file is damaged, or holds something else.
+        """
+        cells = self.once(path, lambda: [row.to_json() for row in make()])
+        try:
+            return [kind.from_json(one) for one in cells]
+        except (InputError, TypeError, AttributeError) as error:
+            raise StorageError(f"{path}: holds no rows of results ({error}). Delete it, and it is made again") from None
+
     def once(self, path: Path, make: Callable[[], Any]) -> Any:
-        """Gives what a JSON file of ours holds; makes it first if it is not there yet."""
+        """Returns the content of a JSON file; computes and writes it first if it does not exist."""
         if not path.exists():
             write_json(path, make())
         return read_json(path)
@@ -90,7 +103,7 @@ def open_work(
     Raises:
         InputError: A graph is given without its queries, or a source of frequencies is unknown.
         MismatchError: The folder, or the query set, is of another graph.
-        StorageError: The folder holds something else or was made with other settings, or the disk refuses.
+        StorageError: The folder holds something else or was made with other settings, or cannot be written.
     """
     settings = settings or Settings()
     if unknown := set(settings.sources) - SOURCES.keys():
@@ -108,8 +121,8 @@ def open_work(
 
 
 def _claim(folder: Path, graph: Graph, wanted: dict[str, Any]) -> None:
-    """Writes the header of a new folder, or checks that the one there is of the same graph and settings."""
-    if not (folder.is_dir() and any(folder.iterdir())):
+    """Writes the header of a new folder, or checks that an existing one has the same graph and settings."""
+    if is_unused(folder):
         with new_file(folder / HEADER, overwrite=False) as beside:
             write_header(beside, FORMAT, VERSION, {"fingerprint": graph.fingerprint, **wanted})
     found = read_header(folder / HEADER, FORMAT, VERSION)
@@ -123,7 +136,7 @@ def _claim(folder: Path, graph: Graph, wanted: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file of ours.
+    """Reads a JSON file that starqe wrote.
 
     Raises:
         StorageError: It is missing or damaged.
@@ -135,6 +148,6 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a JSON file: beside, then renamed."""
+    """Writes a JSON file atomically."""
     with new_file(path, overwrite=True) as beside:
         beside.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

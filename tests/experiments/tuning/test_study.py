@@ -7,18 +7,19 @@ import pytest
 
 from starqe.config import read_toml
 from starqe.errors import ConfigError, MismatchError, StorageError
-from starqe.experiments.search_space import Range
-from starqe.experiments.study import Study, Terms
-from starqe.experiments.study_report import draw, summary, write_summary
+from starqe.experiments.tuning.search_space import Range
+from starqe.experiments.tuning.study import Study, Terms
+from starqe.experiments.tuning.study_report import draw, summary, write_summary
 from starqe.learn import Recipe
+from tests.places import ROOT
 
 SPACE = {"model.width": (16, 32), "train.learning_rate": Range(low=1e-4, high=1e-2, log=True)}
 TERMS = Terms("0123456789abcdef", {"train.1p": 10, "valid.1p": 5}, {"seed": 0}, Recipe(seed=3), SPACE)
 KILLED = """
 import os, signal
 from pathlib import Path
-from starqe.experiments.study import Study
-from tests.experiments.test_study import TERMS
+from starqe.experiments.tuning.study import Study
+from tests.experiments.tuning.test_study import TERMS
 trial = Study(Path({folder!r}), TERMS).begin(9)
 assert trial is not None
 os.kill(os.getpid(), signal.SIGKILL)
@@ -63,7 +64,7 @@ def test_no_trial_begins_when_enough_are_finished_or_running(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_the_trial_of_a_killed_process_is_cut_off_and_one_of_a_living_process_is_not(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED.format(folder=str(tmp_path))], cwd=Path(__file__).parents[2], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED.format(folder=str(tmp_path))], cwd=ROOT, check=False)
     assert killed.returncode == -9
     first, second = Study(tmp_path, TERMS), Study(tmp_path, TERMS)
     assert [result.state for result in first.results()] == ["running"]
@@ -113,7 +114,7 @@ def test_what_the_space_decides_may_differ_in_the_base(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match="has something else in it"):
+    with pytest.raises(StorageError, match="holds something else"):
         Study(tmp_path, TERMS)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 

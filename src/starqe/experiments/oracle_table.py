@@ -1,9 +1,11 @@
 """The paper's Oracle rows."""
 
+from dataclasses import replace
 from functools import partial
 
+from starqe.experiments.findings import verdicts
 from starqe.experiments.plots import SHOWN, bars
-from starqe.experiments.report import Report, provenance
+from starqe.experiments.table_report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder
 from starqe.kg import SPLITS
 from starqe.measure.oracle import oracle
@@ -16,14 +18,14 @@ from starqe.queries import SHAPES, load_queries, tables_of
 def oracle_rows(work: WorkFolder) -> list[Row]:
     """Computes the oracle on all test queries, for each source of frequencies, shape by shape to bound the memory.
 
-    What is finished is kept, a file a shape. The mean over the shapes is added at the end.
+    What is finished is kept, one file per shape. The mean over the shapes is added at the end.
     """
     rows: list[Row] = []
-    there = tables_of(work.queries)
-    for shape in (shape for shape in SHAPES if all(shape in there.get(split, {}) for split in SPLITS)):
+    available = tables_of(work.queries)
+    for shape in (shape for shape in SHAPES if all(shape in available.get(split, {}) for split in SPLITS)):
         for source in work.settings.sources:
             path = work.folder / "oracle" / f"{source.replace(' ', '-')}-{shape}.json"
-            rows += work.once(path, partial(_of_shape, work, shape, source))
+            rows += work.rows_once(path, Row, partial(_of_shape, work, shape, source))
     rows += _means(rows)
     return beside_paper(rows, "results", work.graph.fingerprint)
 
@@ -35,10 +37,11 @@ def oracle_report(work: WorkFolder) -> Report:
         "oracle",
         "The Oracle: what a perfect model without qualifiers would reach",
         rows,
-        grids([row for row in rows if row["metric"] != "MR"]),
-        grids([row for row in rows if row["metric"] in SHOWN and row["average"] == "micro"], stacked=True),
+        grids([row for row in rows if row.metric != "MR"]),
+        grids([row for row in rows if row.metric in SHOWN and row.average == "micro"], stacked=True),
         bars(rows),
-        notes=["The paper's Oracle numbers are micro averages, so only these stand beside ours; its text describes macro."],
+        verdicts("oracle", rows),
+        notes=["The paper's Oracle numbers are micro averages, so only these are compared with ours; its text describes macro."],
         provenance=provenance(work, sample="all test queries; ranks are expectations over ties"),
     )
 
@@ -46,15 +49,15 @@ def oracle_report(work: WorkFolder) -> Report:
 def _of_shape(work: WorkFolder, shape: str, source: str) -> list[Row]:
     work.tell(f"oracle ({source}): {shape}")
     tables = {split: load_queries(work.queries, split, [shape], graph=work.graph) for split in SPLITS}
-    return [row for row in oracle(tables, len(work.graph.entities), source, replicates=0) if row["shape"] == shape]
+    return [row for row in oracle(tables, len(work.graph.entities), source, replicates=0) if row.shape == shape]
 
 
 def _means(rows: list[Row]) -> list[Row]:
-    """Gives the mean over the shapes for rows that differ in their shape alone."""
+    """Returns the mean over the shapes for rows that differ in their shape alone."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["row"], row["metric"], row["average"]), []).append(row)
+        groups.setdefault((row.name, row.metric, row.average), []).append(row)
     return [
-        {**group[0], "shape": AVERAGE, "n": sum(row["n"] for row in group), "ours": sum(row["ours"] for row in group) / len(group)}
+        replace(group[0], shape=AVERAGE, n=sum(row.n for row in group), ours=sum(row.number for row in group) / len(group))
         for group in groups.values()
     ]

@@ -1,4 +1,4 @@
-"""The search of hyper-parameters: trials are trained one after the other, and hopeless ones are stopped early."""
+"""Hyper-parameter search: trials are trained one after the other, and poor ones are stopped early."""
 
 import dataclasses
 import time
@@ -10,20 +10,20 @@ import torch
 from torch import nn
 
 from starqe.errors import ConfigError, MeasureError, QueryError, TrainingError
-from starqe.experiments.study import Objective, Study
-from starqe.experiments.study_report import draw, write_summary
+from starqe.experiments.tuning.study import OBJECTIVES, Objective, Study
+from starqe.experiments.tuning.study_report import draw, write_summary
 from starqe.kg import Graph
 from starqe.learn import QueryLesson, Run, Trainer
-from starqe.measure.rows import AVERAGE, Row
+from starqe.measure.rows import Row
 from starqe.queries import QueryTable
 
 Tables = Mapping[str, QueryTable]
 
 Observer = Callable[[dict[str, Any]], None]
-"""Told of every report of a training, with the number of its trial, and then of the `Result` of the trial, which has a state."""
+"""Called with every training report and the number of its trial, and then with the `Result` of the trial, which has a state."""
 
 FAILURES = (ConfigError, TrainingError, MeasureError, MemoryError, torch.OutOfMemoryError)
-"""What ends a trial and not the study: its parameters do not go together, do not train, or do not fit into memory."""
+"""Errors that end a trial and not the study: its parameters are not valid together, diverge, or need too much memory."""
 
 
 def tune(
@@ -35,20 +35,20 @@ def tune(
     total_minutes: float | None = None,
     observer: Observer = lambda _: None,
 ) -> None:
-    """Tries parameters until so many trials of the study are finished, by this process and all others.
+    """Tries parameters until this number of trials of the study are finished, by this process and all others.
 
     Args:
-        study: Where the trials are kept.
+        study: The study.
         graph: The graph of the study.
-        queries: What is trained on, by shape.
-        validation: What the objective is measured on, by shape.
-        trials: How many trials the study is to have in all: complete, pruned or failed ones.
-        total_minutes: No trial is begun after so long.
-        observer: Is told of every report and every result.
+        queries: The training queries, by shape.
+        validation: The validation queries, by shape.
+        trials: The total number of trials of the study: complete, pruned or failed.
+        total_minutes: No trial starts after this many minutes.
+        observer: Called with every report and every result.
 
     Raises:
         QueryError: There are no validation queries.
-        StorageError: The disk refuses.
+        StorageError: A file cannot be written.
     """
     if not any(len(table) for table in validation.values()):
         raise QueryError("a search needs validation queries of the shapes that are trained, found none. Generate the split valid")
@@ -63,7 +63,7 @@ def tune(
 
 
 def _try(study: Study, trial: optuna.Trial, graph: Graph, queries: Tables, validation: Tables, observer: Observer) -> None:
-    """Trains one trial to its end, whatever that is, and writes down what became of it."""
+    """Trains one trial, and records its outcome."""
 
     def end(*outcome: Any) -> None:
         with study.alone():
@@ -78,7 +78,7 @@ def _try(study: Study, trial: optuna.Trial, graph: Graph, queries: Tables, valid
         end("pruned")
     except FAILURES as error:
         end("failed", None, str(error) or type(error).__name__)
-    except BaseException:  # also Ctrl-C: the trial says nothing of its parameters, and does not count
+    except BaseException:  # also Ctrl-C: an interrupted trial does not count
         end("cut off")
         raise
     else:
@@ -86,7 +86,7 @@ def _try(study: Study, trial: optuna.Trial, graph: Graph, queries: Tables, valid
 
 
 def _train(run: Run, queries: Tables, validation: Tables, study: Study, trial: optuna.Trial, observer: Observer) -> float:
-    """Trains a run as ``starqe train`` does; gives the objective of the weights that it keeps.
+    """Trains a run as ``starqe train`` does; returns the objective of the weights that it keeps.
 
     Raises:
         TrialPruned: After the same number of epochs, half of the complete trials were better.
@@ -107,7 +107,7 @@ def _train(run: Run, queries: Tables, validation: Tables, study: Study, trial: o
 
 
 class _ObservedLesson(QueryLesson):
-    """Teaches as ever, and notes the objective of every validation; models are still chosen as in all training, by MRR."""
+    """A query lesson that records the objective of every validation; the model is still chosen by MRR."""
 
     def __init__(self, run: Run, queries: Tables, validation: Tables, objective: Objective) -> None:
         super().__init__(run, queries, validation)
@@ -117,6 +117,6 @@ class _ObservedLesson(QueryLesson):
     def measure(self, model: nn.Module) -> list[Row]:
         """Ranks the answers of the validation queries."""
         rows = super().measure(model)
-        key = self._objective, "macro", AVERAGE
-        self.values += [round(row["ours"], 3) for row in rows if (row["metric"], row["average"], row["shape"]) == key]
+        key = OBJECTIVES[self._objective]
+        self.values += [round(row.ours, 3) for row in rows if (row.metric, row.average, row.shape) == key and row.ours is not None]
         return rows

@@ -1,4 +1,4 @@
-"""What came out of a study, for people: a summary, two pictures, and the best recipe as a file."""
+"""The report of a study: a summary, two plots, and the best recipe as a file."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from starqe.config import to_toml
-from starqe.experiments.importance import FEWEST, Importances, importances
-from starqe.experiments.search_space import Domain, Range, value_at
-from starqe.experiments.study import Result, Study
+from starqe.experiments.tuning.importance import FEWEST, Importances, importances
+from starqe.experiments.tuning.search_space import Domain, Range, value_at
+from starqe.experiments.tuning.study import Result, Study
 from starqe.folders import new_file
 from starqe.learn.presets import preset
 
@@ -20,7 +20,7 @@ PARAMETER_COLUMNS = ("parameter", "best", "the paper's StarQE", "searched", "imp
 
 
 def parameter_rows(study: Study) -> list[tuple[str, ...]]:
-    """Gives a row for each parameter, as PARAMETER_COLUMNS."""
+    """Returns a row for each parameter, as PARAMETER_COLUMNS."""
     best, paper, shares = study.best, preset("starqe"), importances(study.results(), study.terms.space).shares
     rows: list[tuple[str, ...]] = []
     for key, domain in study.terms.space.items():
@@ -31,19 +31,19 @@ def parameter_rows(study: Study) -> list[tuple[str, ...]]:
 
 
 def importance_text(study: Study) -> str:
-    """Says what importance means, and what of it is chance."""
+    """Explains what importance means, and how much of it is chance."""
     found = importances(study.results(), study.terms.space)
     meaning = f"Importance: the share of the variance of {study.terms.objective} that a parameter explains alone"
     if not found.shares:
         return f"{meaning}; it is measured from {FEWEST} complete trials on, and there are {found.trials}."
-    return f"{meaning}, over {found.trials} complete trials. Chance alone reaches {found.chance:.0%}: what is below says nothing."
+    return f"{meaning}, over {found.trials} complete trials. Chance alone reaches {found.chance:.0%}: anything below is noise."
 
 
 def write_summary(study: Study) -> None:
     """Writes ``summary.md``, and ``best.toml`` as soon as a trial is complete.
 
     Raises:
-        StorageError: The disk refuses.
+        StorageError: A file cannot be written.
     """
     _write(study, "summary.md", summary(study))
     if best := study.best:
@@ -85,7 +85,7 @@ def draw(study: Study) -> None:
     """Draws ``history.png``, and ``importances.png`` after enough trials.
 
     Raises:
-        StorageError: The disk refuses.
+        StorageError: A file cannot be written.
     """
     shown = [result for result in study.results() if result.value is not None]
     if shown:
@@ -96,7 +96,7 @@ def draw(study: Study) -> None:
 
 
 def cell(value: Any) -> str:
-    """Writes a value of a parameter for people."""
+    """Formats a value of a parameter."""
     match value:
         case None:
             return "–"

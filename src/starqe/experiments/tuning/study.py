@@ -2,12 +2,12 @@
 
     study.json           {"format": "starqe study", "version": 1, the terms: graph, queries, base, space, objective, minutes}
     journal.jsonl        every trial, in optuna's journal form
-    trials/007/          recipe and metrics of a trial; that of the best one is a whole run
+    trials/007/          recipe and metrics of a trial; of the best one, the complete run
     best.toml            the recipe of the best trial
-    summary.md           the result for people, with history.png and importances.png
+    summary.md           the result to read, with history.png and importances.png
 
-The journal needs no database, and its lines are appended under a lock. All locks here are the kernel's: they vanish with the process
-that holds them, so a trial that is marked as running and whose lock is free belongs to a process that was killed.
+The journal needs no database, and its lines are appended under a lock. All locks here are the kernel's: they end with the process
+that holds them, so a trial that is marked as running but not locked belongs to a process that was killed.
 """
 
 import contextlib
@@ -29,17 +29,25 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from starqe import __version__
 from starqe.config import known_keys
 from starqe.errors import ConfigError, MismatchError, StorageError
-from starqe.experiments.search_space import AUTHORS_SPACE, Space, Value, distributions, plain, value_at, with_values
+from starqe.experiments.tuning.search_space import AUTHORS_SPACE, Space, Value, distributions, plain, value_at, with_values
 from starqe.folders import new_file, read_header, write_header
 from starqe.learn.config import Recipe
+from starqe.measure.rows import ALL, AVERAGE
 from starqe.seed import derive
 
 FORMAT, VERSION = "starqe study", 1
 HEADER, JOURNAL = "study.json", "journal.jsonl"
 KEPT = ("config.toml", "metrics.jsonl")
-"""What is kept of every trial; of the best one all but the state to resume from is kept."""
+"""The files kept of every trial; the best one keeps all but the state to resume from."""
 
-Objective = Literal["Hits@10", "MRR"]
+Objective = Literal["Hits@10", "MRR", "pooled Hits@10"]
+OBJECTIVES: Mapping[Objective, tuple[str, str, str]] = {
+    "Hits@10": ("Hits@10", "macro", AVERAGE),
+    "MRR": ("MRR", "macro", AVERAGE),
+    "pooled Hits@10": ("Hits@10", "micro", ALL),
+}
+"""What can be maximised, as metric, average and shape of a result row. Pooled Hits@10 is what the authors maximised: over all answers
+of all validation queries, whatever their shape."""
 State = Literal["complete", "pruned", "failed", "cut off", "running"]
 
 
@@ -61,7 +69,7 @@ class Terms:
     """Everything outside the space; its seed also decides what is tried."""
     space: Space = field(default_factory=lambda: AUTHORS_SPACE)
     objective: Objective = "Hits@10"
-    """What is maximised: of the validation queries, macro, the mean over the shapes, in percent."""
+    """What is maximised, a key of `OBJECTIVES`, in percent."""
     minutes: float | None = None
     """The time that a trial has; None leaves it to the epochs of the recipe."""
 
@@ -70,7 +78,7 @@ class Terms:
             raise ConfigError("a search needs validation, found train.validation_queries=0. Set it to 500, for example")
 
     def plain(self) -> dict[str, Any]:
-        """Gives the terms as JSON has them; what the space decides is left out of the base."""
+        """Returns the terms as JSON has them; what the space decides is left out of the base."""
         sections = {key.rpartition(".")[0] for key in known_keys(Recipe)}
         outside = [key for key in known_keys(Recipe) if key not in sections and key not in self.space]
         values = {key: value_at(self.base, key) for key in outside}
@@ -87,7 +95,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a trial."""
+    """The outcome of a trial."""
 
     trial: int
     state: State
@@ -100,7 +108,7 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether the trial says something of its parameters: one that was interrupted or killed says nothing."""
+        """Whether the trial is evidence about its parameters; one that was interrupted or killed is not."""
         return self.state in ("complete", "pruned", "failed")
 
 
@@ -108,8 +116,8 @@ class Study:
     """A study folder: found, or made if there is none.
 
     Raises:
-        MismatchError: The study there has other terms.
-        StorageError: Something else stands there, the study is damaged, or the disk refuses.
+        MismatchError: The existing study has other terms.
+        StorageError: The folder holds something else, is damaged, or cannot be written.
     """
 
     def __init__(self, folder: Path, terms: Terms) -> None:
@@ -134,34 +142,34 @@ class Study:
         return max(complete, key=lambda result: (result.value, -result.trial), default=None)
 
     def results(self) -> list[Result]:
-        """Gives all trials, in the order of their beginning."""
+        """Returns all trials, in the order in which they started."""
         return [_result(trial) for trial in self._study.get_trials(deepcopy=False)]
 
     def run_folder(self, trial: int) -> Path:
-        """Says where the run of a trial stands."""
+        """Returns the folder of the run of a trial."""
         return self.folder / "trials" / f"{trial:03d}"
 
     def recipe(self, parameters: Mapping[str, Value]) -> Recipe:
-        """Gives the whole recipe of these parameters.
+        """Returns the whole recipe of these parameters.
 
         Raises:
-            ConfigError: They do not go together.
+            ConfigError: They are not valid in combination.
         """
         return with_values(self.terms.base, parameters)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps all other processes from changing the study."""
+        """Locks the study against changes by other processes."""
         with self._lock:
             yield
 
     def begin(self, trials: int) -> Trial | None:
-        """Begins a trial, or gives None if so many are finished or running; marks those of killed processes as cut off.
+        """Starts a trial, or returns None if this many are finished or running; marks those of killed processes as cut off.
 
         The seed and the number of a trial decide its sampler, so processes that share a study never try the same twice by accident.
         """
         with self.alone():
-            self._bury()
+            self._mark_killed()
             results = self.results()
             if sum(result.counts or result.state == "running" for result in results) >= trials:
                 return None
@@ -172,28 +180,28 @@ class Study:
             return trial
 
     def end(self, trial: Trial, state: State, value: float | None = None, error: str | None = None) -> Result:
-        """Ends a trial, and clears away what need not be kept."""
+        """Ends a trial, and deletes what is not kept."""
         with self.alone():
             if error is not None:
                 trial.set_user_attr("error", error)
-            self._study.tell(trial, value, state=_TOLD[state])
+            self._study.tell(trial, value, state=_STATES[state])
             if self._claim is not None:
                 self._claim.release()
             self._tidy()
             return _result(self._study.get_trials(deepcopy=False)[trial.number])
 
     def _agree(self) -> None:
-        """Writes the header, or checks that the one there has the same terms."""
+        """Writes the header, or checks that an existing one has the same terms."""
         wanted = self.terms.plain()
         if not (self.folder / HEADER).exists():
             with new_file(self.folder / HEADER, overwrite=False) as beside:
                 write_header(beside, FORMAT, VERSION, {**wanted, "starqe": __version__})
         found = _flat(read_header(self.folder / HEADER, FORMAT, VERSION))
         for key in _flat(wanted) | found:
-            here, there = _flat(wanted).get(key), found.get(key)
-            if here != there and key not in ("format", "version", "starqe"):
+            here, recorded = _flat(wanted).get(key), found.get(key)
+            if here != recorded and key not in ("format", "version", "starqe"):
                 raise MismatchError(
-                    f"trials of one study have the same terms: '{key}' is {_short(there)} in {self.folder} and {_short(here)} here. "
+                    f"trials of one study have the same terms: '{key}' is {_short(recorded)} in {self.folder} and {_short(here)} here. "
                     "Choose another folder, or the same terms"
                 )
 
@@ -210,10 +218,10 @@ class Study:
         return optuna.create_study(storage=storage, study_name="starqe", direction="maximize", pruner=MedianPruner(), load_if_exists=True)
 
     def _claim_path(self, trial: int) -> Path:
-        """Says where the lock stands that a process holds as long as it works on a trial."""
+        """Returns the path of the lock that a process holds while it works on a trial."""
         return self.folder / "trials" / f".{trial:03d}.lock"
 
-    def _bury(self) -> None:
+    def _mark_killed(self) -> None:
         """Marks the trials of killed processes."""
         for result in self.results():
             if result.state == "running":
@@ -221,7 +229,7 @@ class Study:
                     self._study.tell(result.trial, state=TrialState.FAIL)
 
     def _tidy(self) -> None:
-        """Clears away all but recipe and metrics of every trial that is not the best, and locks that nobody holds."""
+        """Deletes all but recipe and metrics of every trial except the best, and locks that are free."""
         best = self.best
         for result in self.results():
             if result.state == "running":
@@ -233,7 +241,7 @@ class Study:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-_TOLD: Mapping[State, TrialState] = {
+_STATES: Mapping[State, TrialState] = {
     "complete": TrialState.COMPLETE,
     "pruned": TrialState.PRUNED,
     "failed": TrialState.FAIL,
@@ -245,7 +253,7 @@ def _result(trial: FrozenTrial) -> Result:
     error = trial.user_attrs.get("error")
     state: State = "running"
     if trial.state.is_finished():
-        state = next(name for name, told in _TOLD.items() if told == trial.state)
+        state = next(name for name, state in _STATES.items() if state == trial.state)
         state = "cut off" if state == "failed" and error is None else state
     seconds = trial.duration.total_seconds() if trial.duration and state != "cut off" else None
     value = trial.value if state in ("complete", "pruned") else None
@@ -256,22 +264,22 @@ def _check_ours(folder: Path) -> None:
     """Checks that a folder is a study, or may become one.
 
     Raises:
-        StorageError: It has something else in it.
+        StorageError: It holds something else.
     """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if HEADER not in names and any(not name.startswith(".") for name in names):
-        raise StorageError(f"a study is begun in a new or empty folder, and {folder} has something else in it. Choose another place")
+        raise StorageError(f"a study starts in a new or empty folder, and {folder} holds something else. Choose another folder")
 
 
 def _mend(journal: Path) -> None:
-    """Takes back a last line that a full disk or a power failure cut off: optuna would refuse the whole journal."""
+    """Removes a last line that a full disk or a power failure cut off: optuna would refuse the whole journal."""
     content = journal.read_bytes() if journal.exists() else b""
     if content and not content.endswith(b"\n"):
         os.truncate(journal, content.rfind(b"\n") + 1)
 
 
 def _flat(terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives terms with the keys of their tables dotted: ``base.train.epochs``."""
+    """Flattens nested terms to dotted keys: ``base.train.epochs``."""
     tables = {f"{name}.{key}": value for name, table in terms.items() if isinstance(table, dict) for key, value in table.items()}
     return {**{name: value for name, value in terms.items() if not isinstance(value, dict)}, **tables}
 

@@ -1,4 +1,4 @@
-"""Models for the rows of a table: trained where they are missing, by the share of the budget that each has."""
+"""Trains the missing models of a table, each for its share of the budget."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
 
 RECORD = "trained.json"
-"""What stands in the folder of a run whose training is finished."""
+"""The file that marks a run whose training is finished."""
 OF_ITS_OWN = (QueryError, TrainingError, MeasureError, UnsupportedError)
-"""What can be wrong with one row, so that the others go on. All else (a full disk, a damaged file) is wrong with the whole."""
+"""Errors that concern one row, so that the others continue. Any other error (a full disk, a damaged file) ends the command."""
 TELL_SECONDS = 30.0
-"""Epochs are told of no more often than this."""
+"""Minimum number of seconds between two reports of epochs."""
 
 Job = tuple[str, int]
 """A regime and a seed."""
@@ -32,10 +32,10 @@ def shares(budget: float, weights: Mapping[Job, float]) -> dict[Job, float]:
 
 
 def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
-    """Gives the record of a finished training, or None.
+    """Returns the record of a finished training, or None.
 
     Raises:
-        ConfigError: The run that is there has another recipe than the one wanted.
+        ConfigError: The existing run has another recipe.
         StorageError: The record or the run is damaged.
     """
     folder = work.run_folder(*job)
@@ -46,10 +46,10 @@ def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
 
 
 def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
-    """Says how long each missing model of a table is trained; None is as long as its recipe says.
+    """Returns the training time of each missing model of a table; None leaves it to the recipe.
 
-    The first call with a budget divides it over all that is missing then, and later calls with the same budget keep to that: so
-    a table that was interrupted takes as long in all as one that was not.
+    The first call with a budget divides it among the missing models, and later calls with the same budget keep that plan: so
+    an interrupted table takes as long in total as an uninterrupted one.
     """
     jobs = [(regime, seed) for regime in dict.fromkeys(ROWS[table].values()) for seed in work.seeds]
     missing = [job for job in jobs if finished(work, job) is None]
@@ -66,9 +66,9 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
 
 
 def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
-    """Trains every model that a table lacks; says why one is still missing.
+    """Trains every missing model of a table; returns why some are still missing.
 
-    What fails for a reason of its own (no queries of a shape, a loss that is not a number) leaves its row out, and the others go on.
+    A row that fails for a reason of its own (no queries of a shape, a loss that is not a number) is left out, and the others continue.
     """
     planned = plan(work, table)
     if not planned:
@@ -94,9 +94,9 @@ def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
 
 
 def unequal(work: WorkFolder, table: str) -> list[str]:
-    """Says which rows of a table were trained for other shares of time than their weights, in one sentence or none.
+    """Describes which rows of a table were trained for other shares of time than their weights, in one sentence or none.
 
-    Models are shared by the tables of a folder, so one may stem from a smaller budget.
+    The tables of a folder share models, so one may come from a smaller budget.
     """
     weights = {(regime, seed): REGIMES[regime].weight for regime in ROWS[table].values() for seed in work.seeds}
     granted = {job: record.get("granted") for job in weights if (record := finished(work, job)) is not None}
@@ -106,17 +106,17 @@ def unequal(work: WorkFolder, table: str) -> list[str]:
         return []
     parts = ", ".join(f"{_name(job)} {'to its end' if minutes is None else f'{minutes:.3g} minutes'}" for job, minutes in granted.items())
     return [
-        f"The rows were not trained for equal times ({parts}), and differ by that too. Without its folder in runs/, one is trained anew."
+        f"The rows were not trained for equal times ({parts}), which adds to their differences. Delete a folder in runs/ to train it again."
     ]
 
 
 def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
-    """Trains one encoder, from its last checkpoint if there is one, and notes that it is finished."""
+    """Trains one encoder, from its last checkpoint if there is one, and records that it is finished."""
     run = Run.open_or_create(work.run_folder(*job), _recipe(work, job), work.graph)
-    config, there = run.recipe.train, tables_of(work.queries)
-    shapes = [shape for shape in config.shapes if shape in there.get("train", {})]
+    config, available = run.recipe.train, tables_of(work.queries)
+    shapes = [shape for shape in config.shapes if shape in available.get("train", {})]
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
-    judged = [shape for shape in config.shapes if shape in there.get("valid", {})]
+    judged = [shape for shape in config.shapes if shape in available.get("valid", {})]
     validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
     return train_to_the_end(work, run, QueryLesson(run, tables, validation), minutes)
 
@@ -142,14 +142,14 @@ def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any],
 
 
 class _Epochs:
-    """Tells of epochs, now and then."""
+    """Reports epochs from time to time."""
 
     def __init__(self, work: WorkFolder) -> None:
-        self._work, self._told = work, time.monotonic()
+        self._work, self._reported = work, time.monotonic()
 
     def note(self, line: dict[str, Any]) -> None:
-        if line.get("validation") and time.monotonic() - self._told >= TELL_SECONDS:
-            self._told = time.monotonic()
+        if line.get("validation") and time.monotonic() - self._reported >= TELL_SECONDS:
+            self._reported = time.monotonic()
             minutes = line["seconds"] / 60
             left = f", about {minutes / line['progress'] - minutes:.1f} left" if line["progress"] else ""
             self._work.tell(f"  epoch {line['epoch']}: {minutes:.1f} minutes{left}, validation MRR {line['validation_mrr']:.2f}")

@@ -19,7 +19,7 @@ Value = str | bool | int | float
 
 
 class Range(Section):
-    """Numbers from low to high, both included: all of them, by steps, or all of them evenly in their logarithm."""
+    """Numbers from low to high, both included: all of them, in steps, or evenly on a log scale."""
 
     low: int | float
     """The smallest number."""
@@ -59,14 +59,14 @@ AUTHORS_SPACE: Space = {
 """What the authors of the paper searched: from a key of the recipe to what it may be."""
 
 SAME_FOR_ALL = ("train.shapes", "train.pool_per_shape", "train.validation_queries")
-"""These decide which queries are read: trials that are compared must have the same."""
+"""Keys that decide which queries are read; they are the same for all trials."""
 
 
 def parse_space(values: Mapping[str, Any], where: str = "") -> Space:
     """Reads a space from plain values: a key has a list of choices, or a table with low, high and step or log.
 
     Raises:
-        ConfigError: A key is unknown (the nearest known one is suggested), or a choice or an end of a range is no value of its key.
+        ConfigError: A key is unknown (the nearest known one is suggested), or a choice or an end of a range is not valid for its key.
     """
     space = {key: _domain(key, value, where) for key, value in _leaves(values)}
     if not space:
@@ -78,36 +78,36 @@ def read_space(path: Path) -> Space:
     """Reads a space from a TOML file.
 
     Raises:
-        ConfigError: The file is missing or no TOML, or it is no space.
+        ConfigError: The file is missing, not TOML, or not a space.
     """
     return parse_space(read_toml(path, _AnyTable).model_extra or {}, where=f"{path}: ")
 
 
 def plain(domain: Domain) -> Any:
-    """Gives a domain as the plain values that `parse_space` reads."""
+    """Returns a domain as the plain values that `parse_space` reads."""
     return domain.model_dump(exclude_defaults=True) if isinstance(domain, Range) else list(domain)
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Gives a space as optuna writes it."""
+    """Returns a space as optuna writes it."""
     return {key: _distribution(key, domain) for key, domain in space.items()}
 
 
 def value_at(recipe: Recipe, key: str) -> Any:
-    """Gives the value of a dotted key."""
+    """Returns the value of a dotted key."""
     return functools.reduce(getattr, key.split("."), recipe)
 
 
 def with_values(base: Recipe, chosen: Mapping[str, Value]) -> Recipe:
-    """Gives the recipe with these values.
+    """Returns the recipe with these values.
 
     Raises:
-        ConfigError: Values that are allowed one by one do not go together, such as a width and a number of heads.
+        ConfigError: The values are not valid in combination, such as a width and a number of heads.
     """
     values = base.model_dump()
     for key, value in chosen.items():
         *parents, last = key.split(".")
-        # Sums of steps have digits that nobody meant (0.1 + 0.2); twelve are enough for everything.
+        # Sums of steps have rounding errors (0.1 + 0.2); twelve digits are enough.
         functools.reduce(dict.__getitem__, parents, values)[last] = float(f"{value:.12g}") if isinstance(value, float) else value
     return Recipe.parse(values)
 
@@ -146,7 +146,7 @@ def _domain(key: str, value: Any, where: str) -> Domain:
 
 
 def _extremes(numbers: Range) -> tuple[Value, ...]:
-    """Gives numbers that are values of a key only if all numbers of the range are."""
+    """Returns numbers that are values of a key only if all numbers of the range are."""
     return numbers.low, min(numbers.low + (numbers.step or 0), numbers.high), numbers.high
 
 

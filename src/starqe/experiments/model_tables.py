@@ -1,14 +1,14 @@
 """The tables of trained models: results, generalisation, faithfulness, and steps by the diameter."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starqe.experiments.findings import verdicts
-from starqe.experiments.oracle import oracle_rows
+from starqe.experiments.oracle_table import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.regimes import ROWS, regime_recipe
-from starqe.experiments.report import Report, provenance
-from starqe.experiments.training import Job, finished, train_missing, unequal
+from starqe.experiments.table_report import Report, provenance
+from starqe.experiments.train_rows import Job, finished, train_missing, unequal
 from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
@@ -40,6 +40,11 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         oracle=True,
         notes=("The published Oracle numbers are micro averages; they come from two sources of frequencies, which are two rows here.",),
     ),
+    "pooling": ModelTable(
+        "Zero Layers with and without the relations in its pooling",
+        compared_with="results",
+        notes=("The paper has no numbers for this experiment, only the finding in words; Zero Layers has those of the main results.",),
+    ),
     "generalisation": ModelTable(
         "Generalisation: trained on some shapes, evaluated on all",
         notes=(
@@ -51,14 +56,14 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         "Faithfulness: evaluated on training queries",
         split="train",
         notes=(
-            "The queries are the first of the pool that epochs draw from. As published, an epoch is the whole pool; in ours it is a fresh "
-            "sample, so a short training has not met all of them. MPQE-like was trained on 1p alone.",
+            "The queries are the first of the pool that epochs use. As published, an epoch is the whole pool; in ours it is a fresh "
+            "sample, so a short training has not seen all of them. MPQE-like was trained on 1p alone.",
         ),
     ),
     "diameter": ModelTable(
         "As many message passing steps as the diameter of the query, or one more",
         compared_with="results",
-        notes=("The paper has no numbers for this experiment, only the finding in words; beside StarQE stand its main results.",),
+        notes=("The paper has no numbers for this experiment, only the finding in words; StarQE has those of the main results.",),
     ),
 }
 """The tables of trained models, by the name on the command line."""
@@ -71,16 +76,16 @@ def model_report(work: WorkFolder, table: str) -> Report:
     rows: list[Row] = []
     for name, regime in trained.items():
         for seed in work.seeds:
-            rows += [{**row, "row": name} for row in _rows(work, (regime, seed), spec.split)]
+            rows += [replace(row, name=name) for row in _rows(work, (regime, seed), spec.split)]
     rows = beside_paper(rows, spec.compared_with or table, work.graph.fingerprint)
     rows += oracle_rows(work) if spec.oracle else []
-    shown = [row for row in rows if row["metric"] != "MR" and row["shape"] != ALL]
+    shown = [row for row in rows if row.metric != "MR" and row.shape != ALL]
     return Report(
         table,
         spec.title,
         rows,
         grids(shown),
-        grids([row for row in shown if row["metric"] in SHOWN and (row["average"], row["protocol"]) == ("macro", "paper")], stacked=True),
+        grids([row for row in shown if row.metric in SHOWN and row.protocol == "paper"], stacked=True),
         bars(shown),
         verdicts(table, rows),
         [
@@ -94,11 +99,11 @@ def model_report(work: WorkFolder, table: str) -> Report:
 
 
 def _sample(work: WorkFolder, spec: ModelTable, rows: Iterable[Row]) -> str:
-    """Says what was ranked among what."""
+    """Describes the queries and the candidates."""
     counts: dict[str, int] = {}
     for row in rows:
-        if (row["average"], row["protocol"]) == ("macro", "paper") and row["shape"] not in (AVERAGE, ALL) and row["ties"] == "realistic":
-            counts[row["shape"]] = max(row["n"], counts.get(row["shape"], 0))
+        if (row.average, row.protocol) == ("macro", "paper") and row.shape not in (AVERAGE, ALL) and row.ties == "realistic":
+            counts[row.shape] = max(row.n, counts.get(row.shape, 0))
     sizes = ", ".join(f"{shape} {count:,}" for shape, count in counts.items())
     oracle = "; all test queries for the Oracle" if spec.oracle else ""
     return (
@@ -107,13 +112,12 @@ def _sample(work: WorkFolder, spec: ModelTable, rows: Iterable[Row]) -> str:
 
 
 def _rows(work: WorkFolder, job: Job, split: str) -> list[Row]:
-    """Gives the numbers of one model, from its folder if they are there; rows without numbers if there is no model."""
-    there = tables_of(work.queries).get(split, {})
-    shapes = [shape for shape in SHAPES if there.get(shape)]
+    """Returns the numbers of one model, from its folder if they exist; rows without numbers if there is no model."""
+    available = tables_of(work.queries).get(split, {})
+    shapes = [shape for shape in SHAPES if available.get(shape)]
     if finished(work, job) is None:
         return not_run_rows(shapes, job[1], ("paper",) if split == "train" else ("paper", "strict"))
-    rows: list[Row] = work.once(work.run_folder(*job) / f"{split}-{work.limit}.json", lambda: _evaluate(work, job, split, shapes))
-    return rows
+    return work.rows_once(work.run_folder(*job) / f"{split}-{work.limit}.json", Row, lambda: _evaluate(work, job, split, shapes))
 
 
 def _evaluate(work: WorkFolder, job: Job, split: str, shapes: list[str]) -> list[Row]:
@@ -130,10 +134,12 @@ def _evaluate(work: WorkFolder, job: Job, split: str, shapes: list[str]) -> list
 
 
 def not_run_rows(shapes: Iterable[str], seed: int, protocols: Iterable[str]) -> list[Row]:
-    """Gives rows without numbers, in place of those of a model that is not there."""
-    given = {"row": "", "n": 0, "seed": seed, "ours": None, "paper": None, "low": None, "high": None, "missing": NOT_RUN}
+    """Returns rows without numbers, for a model that does not exist."""
+    empty = Row(
+        name="", shape="", metric="", average="", protocol="", n=0, seed=seed, ours=None, ties="realistic", dropped=0, missing=NOT_RUN
+    )
     return [
-        {**given, "shape": shape, "metric": metric, "average": average, "protocol": protocol, "ties": "realistic", "dropped": 0}
+        replace(empty, shape=shape, metric=metric, average=average, protocol=protocol)
         for protocol in protocols
         for metric in METRICS
         for average in AVERAGES

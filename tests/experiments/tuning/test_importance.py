@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from starqe.experiments.importance import FEWEST, Importances, explained, importances
-from starqe.experiments.search_space import Range
-from starqe.experiments.study import Result
+from starqe.experiments.tuning.importance import FEWEST, Importances, explained, importances
+from starqe.experiments.tuning.search_space import Range
+from starqe.experiments.tuning.study import Result
 
 SPACE = {"model.bias": (True, False), "model.width": Range(low=1, high=80)}
 

@@ -4,7 +4,16 @@ import optuna
 import pytest
 
 from starqe.errors import ConfigError
-from starqe.experiments.search_space import AUTHORS_SPACE, Range, distributions, parse_space, plain, read_space, value_at, with_values
+from starqe.experiments.tuning.search_space import (
+    AUTHORS_SPACE,
+    Range,
+    distributions,
+    parse_space,
+    plain,
+    read_space,
+    value_at,
+    with_values,
+)
 from starqe.learn import Recipe, preset
 
 ALLOWED = {

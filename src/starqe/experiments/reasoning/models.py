@@ -1,4 +1,4 @@
-"""What the table of reasoning measures: a calibrated run that is given, or encoders and predictors that are trained and calibrated here.
+"""The models of the reasoning table: a given calibrated run, or encoders and predictors that are trained and calibrated here.
 
 runs/one-hop-0/           the one-hop predictor that belongs to runs/starqe-0
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starqe.ask.prepare import VALIDATION
 from starqe.errors import InputError, MismatchError, TrainingError
-from starqe.experiments.training import OF_ITS_OWN, RECORD, train_missing, train_to_the_end
+from starqe.experiments.train_rows import OF_ITS_OWN, RECORD, train_missing, train_to_the_end
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.folders import read_header
 from starqe.learn import Run
@@ -17,17 +17,18 @@ from starqe.learn.run import FORMAT as RUN_FORMAT
 from starqe.learn.run import HEADER as RUN_HEADER
 from starqe.learn.run import WEIGHTS
 from starqe.queries import load_queries
-from starqe.reason.config import PredictorRecipe
-from starqe.reason.lesson import PredictLesson
+from starqe.reason.calibration import HEADER, OLD_HEADER
 from starqe.reason.mixture import CLASSES
-from starqe.reason.presets import PREDICTORS
-from starqe.reason.reasoner import HEADER, PREDICTOR, Reasoner, fit_reasoner
-from starqe.reason.run import PredictorRun
+from starqe.reason.predictor.config import PredictorRecipe
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reasoner
 
 FITTED = "fitted.json"
-"""What stands beside an encoder that was calibrated here: what it was calibrated from."""
-TINY = ("model.width=32", "model.feed_forward=32", "train.epochs=2", "train.validation_questions=50", "train.checkpoint_seconds=1")
-"""What makes a predictor so small that it is trained in seconds."""
+"""The file that records what an encoder was calibrated from."""
+TINY = {"model": {"width": 32, "feed_forward": 32}, "train": {"epochs": 2, "validation_questions": 50, "checkpoint_seconds": 1}}
+"""Settings that make a predictor so small that it is trained in seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +38,11 @@ class Model:
     seed: int
     reasoner: Reasoner
     digest: str
-    """Says which numbers it has: of weights, calibration and mixture."""
+    """Identifies its weights, calibration and mixture."""
 
 
 def reasoners(work: WorkFolder) -> tuple[list[Model], dict[int, str]]:
-    """Gives what is measured, and by seed why something is missing. Half of a budget is the encoder's, half the predictor's.
+    """Returns the models, and by seed why one is missing. Encoder and predictor each get half of a budget.
 
     Raises:
         MismatchError: The given run was trained on another graph.
@@ -72,7 +73,7 @@ def _given(work: WorkFolder, folder: Path) -> Run:
 
 
 def _calibrated(work: WorkFolder, seed: int) -> Run:
-    """Gives the run of an encoder that is trained already, calibrated with its predictor."""
+    """Returns the run of an encoder that is trained already, calibrated with its predictor."""
     run = Run.open(work.run_folder("starqe", seed), work.graph)
     predictor = _predictor(work, seed)
     weights = (run.folder / WEIGHTS, predictor.folder / WEIGHTS)
@@ -81,15 +82,16 @@ def _calibrated(work: WorkFolder, seed: int) -> Run:
     if not (run.folder / HEADER).exists() or not place.exists() or read_json(place) != wanted:
         work.tell(f"starqe-{seed}: calibrating on validation queries")
         place.unlink(missing_ok=True)
-        fit_reasoner(run, predictor, load_queries(work.queries, "valid", None, VALIDATION, work.graph), seed=seed)
+        reasoner = fit_reasoner(run, predictor, load_queries(work.queries, "valid", None, VALIDATION, work.graph), seed=seed)
+        save_reasoner(run.folder, reasoner, predictor)
         write_json(place, wanted)
     return run
 
 
 def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
-    """Gives the one-hop predictor of a seed; it is trained if it is missing."""
+    """Returns the one-hop predictor of a seed; trains it if it is missing."""
     folder, budget = work.run_folder("one-hop", seed), work.settings.budget
-    recipe = PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([*(TINY if work.tiny else ()), f"seed={seed}"])
+    recipe = PredictorRecipe.parse(PREDICTORS["one-hop"]).replace(seed=seed, **(TINY if work.tiny else {}))
     if not (folder / RECORD).exists() and budget == 0:
         raise TrainingError("the budget is 0")
     run = PredictorRun.open_or_create(folder, recipe, work.graph)
@@ -101,7 +103,7 @@ def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
 
 def _model(run: Run) -> Model:
     digest = hashlib.sha256()
-    for name in (HEADER, WEIGHTS, f"{PREDICTOR}/{WEIGHTS}"):
+    for name in (HEADER, OLD_HEADER, WEIGHTS, f"{PREDICTOR}/{WEIGHTS}"):
         if (run.folder / name).exists():
             digest.update((run.folder / name).read_bytes())
     return Model(run.recipe.seed, Reasoner.open(run), digest.hexdigest()[:12])

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from starqe.experiments.search_space import Domain, Range, Space, Value
-from starqe.experiments.study import Result
+from starqe.experiments.tuning.search_space import Domain, Range, Space, Value
+from starqe.experiments.tuning.study import Result
+from starqe.ragged import FloatArray, IntArray
 from starqe.seed import generator
 
 FEWEST = 8
-"""Complete trials: with fewer, nothing can be said."""
+"""Minimum number of complete trials."""
 SHUFFLES = 200
 
 
@@ -21,16 +22,16 @@ class Importances:
     shares: Mapping[str, float] = field(default_factory=dict)
     """The largest first; empty after too few trials."""
     chance: float = 0.0
-    """The largest share stays below this in 95% of the shuffles of the values: what does not reach it says nothing."""
+    """The largest share stays below this in 95% of the shuffles of the values: anything below is noise."""
     trials: int = 0
-    """The complete trials."""
+    """The number of complete trials."""
 
 
 def importances(results: Sequence[Result], space: Space) -> Importances:
     """Measures the parameters of the complete trials.
 
     A share is the adjusted R² of a one-way analysis of variance: the choices of a parameter are its groups, and numbers fall into
-    quarters. Of optuna's evaluators, fANOVA needs scikit-learn, and PED-ANOVA prefers numbers to choices: docs/tuning.md has a trial.
+    quarters. Of optuna's evaluators, fANOVA needs scikit-learn, and PED-ANOVA prefers numbers to choices: docs/tuning.md compares them.
     """
     complete = [result for result in results if result.state == "complete"]
     if len(complete) < FEWEST:
@@ -44,8 +45,8 @@ def importances(results: Sequence[Result], space: Space) -> Importances:
     return Importances(dict(sorted(shares.items(), key=lambda item: -item[1])), chance, len(complete))
 
 
-def explained(values: np.ndarray, groups: np.ndarray) -> float:
-    """Gives 1 - (SS within / (n - k)) / (SS total / (n - 1)) of n values in k groups, and 0 where it is below or not defined."""
+def explained(values: FloatArray, groups: IntArray) -> float:
+    """Returns 1 - (SS within / (n - k)) / (SS total / (n - 1)) of n values in k groups, and 0 where it is below or not defined."""
     found, n = np.unique(groups), len(values)
     total = float(((values - values.mean()) ** 2).sum())
     if not 1 < len(found) < n or not total:
@@ -55,7 +56,7 @@ def explained(values: np.ndarray, groups: np.ndarray) -> float:
     return max(0.0, 1 - (within / (n - len(found))) / (total / (n - 1)))
 
 
-def _groups(chosen: Sequence[Value], domain: Domain) -> np.ndarray:
+def _groups(chosen: Sequence[Value], domain: Domain) -> IntArray:
     if not isinstance(domain, Range):
         return np.array([domain.index(value) for value in chosen])
     numbers = np.array(chosen, dtype=np.float64)

@@ -1,6 +1,6 @@
-"""One table of queries as encoder, executor and mixture answer it: every rank, what each missing edge is worth alone, and reasons.
+"""Measures encoder, executor and mixture on one table of queries: ranks, missing edges asked alone, and explanations.
 
-Everything is plain lists and numbers, to be kept as JSON. Each query is encoded and executed once, whatever is made of it.
+Results are plain lists and numbers, stored as JSON. Each query is encoded and executed once.
 
 B queries · V entities.
 """
@@ -11,31 +11,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from starqe.experiments.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
+from starqe.experiments.reasoning.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import SPLITS
 from starqe.measure.protocol import PROTOCOLS
-from starqe.measure.ranks import Ragged, filtered_ranks
+from starqe.measure.ranks import filtered_ranks
 from starqe.queries import QueryTable, answer_rows
-from starqe.reason.executor import Executor
+from starqe.ragged import FloatArray, Ragged
+from starqe.reason.executor.executor import Executor
+from starqe.reason.executor.pattern import pattern_of_shape
+from starqe.reason.executor.plan import plan_of
 from starqe.reason.mixture import mixed
-from starqe.reason.plan import plan_of
 from starqe.reason.reasoner import RANKED_BY, Reasoner
 
 BATCH = 64
-"""How many queries are worked on together."""
+"""Number of queries per batch."""
 
 ALONE = "alone"
-"""The rank of the missing entity when its edge is asked alone, beside those of the answer in the whole query."""
+"""The rank of the missing entity when its edge is asked alone, next to those of the answer in the whole query."""
 
 Measured = dict[str, Any]
-"""What is kept of a table; see `measured`."""
+"""The measurements of a table; see `measured`."""
 
 
 def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
-    """Measures a table of test queries: what reasons knows train only.
+    """Measures a table of test queries; only train counts as known.
 
     Returns:
-        ``queries``, how many there are; ``all_new``, the rows of which every edge is new (see `all_new`); ``ranks``, by protocol, of
+        ``queries``, their number; ``all_new``, the rows of which every edge is new (see `all_new`); ``ranks``, by protocol, of
         every ranked answer; ``missing``, the hard answers that lack one statement, with the reciprocal ranks of what is missing.
 
     Raises:
@@ -52,7 +54,7 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
 
 
 def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
-    """Ranks the answers of every query by every protocol: realistic ranks, by what ranks."""
+    """Ranks the answers of every query by every protocol and by each of encoder, executor and mixture: realistic ranks."""
     executor, weight = reasoner.executor(["train"]), reasoner.weights.of(table.shape)
     tasks = {name: protocol(reasoner.graph, table, np.arange(len(table))) for name, protocol in PROTOCOLS.items()}
     ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in RANKED_BY} for name in tasks}
@@ -66,14 +68,14 @@ def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
             for name, task in tasks.items():
                 first, last = np.searchsorted(task.rows, [start, start + len(rows)])
                 own = scores[torch.from_numpy(task.rows[first:last] - start)]
-                one = filtered_ranks(own, task.ranked.part(first, last), task.filtered.part(first, last))
+                one = filtered_ranks(own, task.ranked.slice(first, last), task.filtered.slice(first, last))
                 ranks[name][by] += one.realistic.tolist()
                 if by == "encoder":
                     candidates[name] += one.candidates.tolist()
     return {
         name: {
-            "query": task.rows[task.ranked.query].tolist(),
-            "answer": task.ranked.entities.tolist(),
+            "query": task.rows[task.ranked.owner].tolist(),
+            "answer": task.ranked.items.tolist(),
             "candidates": candidates[name],
             "rank": ranks[name],
             "dropped": task.dropped,
@@ -83,7 +85,7 @@ def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
 
 
 def _missing(reasoner: Reasoner, table: QueryTable, missing: MissingEdges, strict: Measured) -> Measured:
-    """Gives the hard answers that lack one statement, and how high what is missing is ranked: alone, and in the query."""
+    """Returns the hard answers that lack one statement, and how high what is missing is ranked: alone, and in the query."""
     place = {key: number for number, key in enumerate(zip(strict["query"], strict["answer"], strict=True))}
     ranked = [place.get(key) for key in zip(missing.query.tolist(), missing.answer.tolist(), strict=True)]
     hard = [number for number, at in enumerate(ranked) if at is not None]
@@ -101,10 +103,11 @@ def _missing(reasoner: Reasoner, table: QueryTable, missing: MissingEdges, stric
     }
 
 
-def _alone(executor: Executor, table: QueryTable, missing: MissingEdges) -> np.ndarray:
-    """Gives the reciprocal rank of the missing entity if its edge is asked alone, from the side that the executor asks it from. (m,)."""
+def _alone(executor: Executor, table: QueryTable, missing: MissingEdges) -> FloatArray:
+    """Returns the reciprocal rank of the missing entity if its edge is asked alone, from the side that the executor asks it from. (m,)."""
     graph, reciprocal = executor.known.graph, np.empty(len(missing))
-    sides = np.array(plan_of(table.shape).given)[missing.edge]
+    by_edge = plan_of(pattern_of_shape(table.shape)).sides()
+    sides = np.array([by_edge[edge] for edge in missing.edge.tolist()])
     for side, given, wanted in (("head", missing.head, missing.tail), ("tail", missing.tail, missing.head)):
         places = np.flatnonzero(sides == side)
         for start in range(0, len(places), BATCH):
@@ -112,14 +115,14 @@ def _alone(executor: Executor, table: QueryTable, missing: MissingEdges) -> np.n
             alone = asked_alone(table, missing.query[part], missing.edge[part], "head" if side == "head" else "tail", given[part])
             scores = executor.scores(alone, np.arange(len(part)), torch.empty(len(part), len(graph.entities)))
             own = Ragged(np.arange(len(part) + 1), wanted[part].astype(np.int32))
-            reciprocal[part] = 1 / filtered_ranks(scores, own, Ragged(*answer_rows(graph.known(SPLITS), alone))).realistic
+            reciprocal[part] = 1 / filtered_ranks(scores, own, answer_rows(graph.known(SPLITS), alone)).realistic
     return reciprocal
 
 
 def explained(executor: Executor, table: QueryTable, missing: Mapping[str, list[int]], place: int) -> Measured:
     """Asks why an answer that lacks one statement is true: does the explanation predict that edge only, and that statement?"""
     edge, ends = missing["edge"][place], (missing["head"][place], missing["tail"][place])
-    why = executor.explain(table, missing["query"][place], missing["answer"][place])
+    why = executor.explain_row(table, missing["query"][place], missing["answer"][place])
     predicted = [support for support in why.edges if not support.fact]
     named = [support.edge for support in predicted] == [edge]
     return {

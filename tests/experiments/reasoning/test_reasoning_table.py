@@ -9,8 +9,8 @@ import pytest
 
 from starqe.errors import MismatchError, StorageError
 from starqe.experiments import Settings, open_work, reproduce
-from starqe.experiments.reasoned import explained, measured
-from starqe.experiments.reasoning import NEW, loss_rows, ranked_rows, reason_rows, worth_rows
+from starqe.experiments.reasoning.measurements import explained, measured
+from starqe.experiments.reasoning.reasoning_table import NEW, loss_rows, ranked_rows, reason_rows, worth_rows
 from starqe.kg import embedded_graph
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
@@ -45,24 +45,24 @@ def kept(reasoner: Reasoner, tables: dict[str, QueryTable]) -> dict[str, dict]:
 
 
 def test_the_numbers_are_those_of_evaluation(reasoner: Reasoner, tables: dict[str, QueryTable], kept: dict[str, dict]) -> None:
-    rows = {(row["row"], row["protocol"], row["shape"], row["metric"], row["average"]): row for row in ranked_rows(kept, 0)}
+    rows = {(row.name, row.protocol, row.shape, row.metric, row.average): row for row in ranked_rows(kept, 0)}
     for by, make in RANKED_BY.items():
         for protocol in ("paper", "strict"):
             expected = evaluate(make(reasoner), tables, len(reasoner.graph.entities), Measure(protocol=protocol), graph=reasoner.graph)
             for one in expected:
-                mine = rows[by, protocol, one["shape"], one["metric"], one["average"]]
-                assert (mine["n"], mine["dropped"]) == (one["n"], one["dropped"])
-                assert [mine[key] for key in ("ours", "low", "high")] == pytest.approx([one[key] for key in ("ours", "low", "high")])
+                mine = rows[by, protocol, one.shape, one.metric, one.average]
+                assert (mine.n, mine.dropped) == (one.n, one.dropped)
+                assert (mine.ours, mine.low, mine.high) == pytest.approx((one.ours, one.low, one.high))
 
 
 def test_queries_that_are_all_new_are_measured_apart(reasoner: Reasoner, tables: dict[str, QueryTable], kept: dict[str, dict]) -> None:
     new = kept["1p"]["all_new"]
     assert 0 < len(new) <= LIMIT
     apart = evaluate(reasoner.executor(["train"]), {"1p": tables["1p"].take(np.array(new))}, len(reasoner.graph.entities))
-    (expected,) = (row["ours"] for row in apart if (row["shape"], row["metric"], row["average"]) == ("1p", "MRR", "micro"))
+    (expected,) = (row.ours for row in apart if (row.shape, row.metric, row.average) == ("1p", "MRR", "micro"))
     key = f"executor{NEW}", "1p", "MRR", "micro", "paper"
-    (row,) = (one for one in ranked_rows(kept, 0) if (one["row"], one["shape"], one["metric"], one["average"], one["protocol"]) == key)
-    assert row["ours"] == pytest.approx(expected)
+    (row,) = (one for one in ranked_rows(kept, 0) if (one.name, one.shape, one.metric, one.average, one.protocol) == key)
+    assert row.ours == pytest.approx(expected)
 
 
 def test_a_missing_edge_of_a_query_of_one_edge_is_worth_the_same_alone(kept: dict[str, dict]) -> None:
@@ -98,19 +98,19 @@ def test_shares_means_and_losses_are_worked_out_by_hand(reasoner: Reasoner) -> N
         return {"missing": {"query": list(range(len(relation))), "relation": relation, "reciprocal": reciprocal}}
 
     kept = {"2p": part([0, 0, 1], [1.0, 0.5, 0.25], [1.0, 0.5, 0.5]), "2i": part([1], [0.25], [0.0]), "3p": part([], [], [])}
-    worth = {(row["row"], row["shape"]): (row["ours"], row["n"]) for row in worth_rows(kept, 0)}
+    worth = {(row.name, row.shape): (row.ours, row.n) for row in worth_rows(kept, 0)}
     assert worth["alone", "2p"] == (pytest.approx(175 / 3), 3)
     assert worth["executor", "all"] == (50, 4)
     assert ("alone", "3p") not in worth
     model = type("Model", (), {"reasoner": reasoner, "seed": 0})
-    losses = [(row["row"], row["n"], row["ours"], row["alone"], row["answer"]) for row in loss_rows(kept, model)]
+    losses = [(row.name, row.n, row.ours, row.alone, row.answer) for row in loss_rows(kept, model)]
     name = reasoner.graph.relations.identifier
     assert losses == [(name(1), 2, 75, 25, 25), (name(0), 2, 25, 75, 75)]  # of the loss of 2, one loses 1.5
     reasons = [
         {"shape": shape, "edge": named, "edge by lot": 0.5, "statement": False, "statement by lot": chance}
         for shape, named, chance in (("2p", True, 0.25), ("2p", False, 0.25), ("2i", True, 1.0))
     ]
-    shares = {(row["row"], row["shape"]): row["ours"] for row in reason_rows(reasons, 0)}
+    shares = {(row.name, row.shape): row.ours for row in reason_rows(reasons, 0)}
     assert shares["edge", "2p"] == 50
     assert shares["edge", "all"] == pytest.approx(200 / 3)
     assert (shares["statement", "2i"], shares["statement by lot", "all"]) == (0, 50)
@@ -125,8 +125,8 @@ def test_the_table_of_a_given_run_is_written_and_a_second_call_measures_nothing(
     report, files = reproduce("reasoning", work, settings=settings, tell=said.append)
     assert said[0] == "reasoning, seed 0: 1p"
     assert said[-1].startswith("reasoning, seed 0: explaining ")
-    assert {row["row"] for row in report.rows} >= {"encoder", "executor", "mixture", f"mixture{NEW}", "alone", "edge", "statement"}
-    assert all(row["ours"] is not None and row["n"] > 0 for row in report.rows)
+    assert {row.name for row in report.rows} >= {"encoder", "executor", "mixture", f"mixture{NEW}", "alone", "edge", "statement"}
+    assert all(row.ours is not None and row.n > 0 for row in report.rows)
     page = (work / "reasoning" / "table.md").read_text()
     for title in ("Test queries", "Explanations: how often", "One missing edge: MRR", "The relations that lose most"):
         assert f"**{title}" in page
@@ -141,8 +141,8 @@ def test_the_table_of_a_given_run_is_written_and_a_second_call_measures_nothing(
 def test_what_was_measured_is_kept_by_model(askable_run: Path, work: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(askable_run, other)
-    header = json.loads((other / "reasoning.json").read_text())
-    (other / "reasoning.json").write_text(json.dumps({**header, "executor": dict.fromkeys(header["executor"], 0.3)}))
+    header = json.loads((other / "answering.json").read_text())
+    (other / "answering.json").write_text(json.dumps({**header, "executor": dict.fromkeys(header["executor"], 0.3), "checksum": None}))
     said: list[str] = []
     for run in (askable_run, other):
         reproduce("reasoning", work, settings=Settings(run=run, limit=4), tell=said.append)
@@ -152,12 +152,12 @@ def test_what_was_measured_is_kept_by_model(askable_run: Path, work: Path, tmp_p
 def test_a_run_that_cannot_be_measured_is_refused(askable_run: Path, work: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     shutil.copytree(askable_run, plain)
-    (plain / "reasoning.json").unlink()
+    (plain / "answering.json").unlink()
     with pytest.raises(StorageError, match="was not calibrated"):
         reproduce("reasoning", work, settings=Settings(run=plain, limit=4))
     header = json.loads((plain / "run.json").read_text())
     assert header["fingerprint"] == embedded_graph().fingerprint
-    (plain / "run.json").write_text(json.dumps({**header, "fingerprint": "0" * 64}))
+    (plain / "run.json").write_text(json.dumps({**header, "fingerprint": "0" * 64, "checksum": None}))
     with pytest.raises(MismatchError, match="what is test here may be train there"):
         reproduce("reasoning", work, settings=Settings(run=plain, limit=4))
 
@@ -176,5 +176,5 @@ def test_encoder_and_predictor_are_trained_and_calibrated_where_no_run_is_given(
     report, _ = reproduce("reasoning", work, settings=settings, tell=said.append)
     assert "starqe-0: calibrating on validation queries" in said
     assert (work / "runs" / "starqe-0" / "predictor" / "weights.safetensors").exists()
-    assert all(row["ours"] is not None for row in report.rows)
+    assert all(row.ours is not None for row in report.rows)
     assert "encoder" in report.provenance["training"]

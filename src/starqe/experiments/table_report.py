@@ -1,4 +1,4 @@
-"""A reproduced table: its numbers in every form, what they say about the paper's findings, and where they come from."""
+"""A reproduced table: its numbers in every format, verdicts on the paper's findings, and provenance."""
 
 import os
 import platform
@@ -10,25 +10,25 @@ from typing import Any
 import torch
 
 from starqe.experiments.findings import Verdict
-from starqe.experiments.training import finished
+from starqe.experiments.train_rows import finished
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, write_json
 from starqe.folders import new_file
 from starqe.measure.paper import WD50K
 from starqe.measure.rows import Row
-from starqe.measure.tables import Grid, comma_separated, difference, grid_latex, grid_markdown
+from starqe.measure.tables import Grid, comma_separated, grid_latex, grid_markdown
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a table consists of; `write` puts it into files."""
+    """The content of a table; `write` writes its files."""
 
     name: str
     title: str
     rows: Sequence[Row]
-    """One a number and seed."""
+    """One row per number and seed."""
     grids: Sequence[Grid]
-    """The same for people."""
+    """The same numbers, arranged for reading."""
     shown: Sequence[Grid]
     """The main ones, narrow enough for a terminal."""
     draw: Callable[[Path], None]
@@ -36,18 +36,15 @@ class Report:
     verdicts: Sequence[Verdict] = ()
     notes: Sequence[str] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
-    more: Sequence[str] = ()
-    """Columns that only these rows have."""
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes JSON, Markdown, CSV, LaTeX and the plot; gives the files.
+        """Writes JSON, Markdown, CSV, LaTeX and the plot; returns the files.
 
         Raises:
-            StorageError: The disk refuses.
+            StorageError: A file cannot be written.
         """
-        rows = [{**row, "difference": difference(row)} for row in self.rows]
-        write_json(folder / "rows.json", rows)
-        texts = {"table.md": self.markdown(), "table.csv": comma_separated(self.rows, self.more), "table.tex": self.latex()}
+        write_json(folder / "rows.json", [{**row.to_json(), "difference": row.difference} for row in self.rows])
+        texts = {"table.md": self.markdown(), "table.csv": comma_separated(self.rows), "table.tex": self.latex()}
         for name, text in texts.items():
             with new_file(folder / name, overwrite=True) as beside:
                 beside.write_text(text, encoding="utf-8")
@@ -56,7 +53,7 @@ class Report:
         return [folder / name for name in ("rows.json", *texts, "plot.png")]
 
     def markdown(self) -> str:
-        """Gives the page: the tables, the findings, the notes, and the provenance."""
+        """Returns the page: the tables, the findings, the notes, and the provenance."""
         parts = [f"# {self.title}", ""]
         if self.verdicts:
             parts += ["## What the paper found", "", *(f"- {verdict}" for verdict in self.verdicts), ""]
@@ -67,18 +64,18 @@ class Report:
         return "\n".join(parts)
 
     def latex(self) -> str:
-        """Gives the tables for LaTeX, with the provenance as a comment."""
+        """Returns the tables for LaTeX, with the provenance as a comment."""
         comments = [f"% {name}: {text}" for name, text in self.provenance.items()]
         return "\n".join([*map(grid_latex, self.grids), *comments, ""])
 
 
 def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sample: str = "") -> dict[str, str]:
-    """Says where the numbers come from: version, machine, graph, recipes, minutes, sample.
+    """Describes where the numbers come from: version, machine, graph, recipes, minutes, sample.
 
     Args:
         work: The folder.
         trained: The rows that are trained, with their regimes.
-        sample: How many of which queries were evaluated.
+        sample: The evaluated queries, in words.
     """
     found = {"starqe": version_text()}
     graph = "WD50K" if work.graph.fingerprint == WD50K else "the embedded graph" if work.tiny else "a graph"
@@ -94,7 +91,7 @@ def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sampl
     if sample:
         found["sample"] = sample
     if trained and work.tiny:
-        found["caution"] = "models of seconds on the embedded graph: they show that the table can be made, and nothing about the paper"
+        found["caution"] = "models trained for seconds on the embedded graph: they say nothing about the paper"
     found["machine"] = f"{os.cpu_count()} cores ({platform.machine()}), threads {torch.get_num_threads()}, torch {torch.__version__}"
     return found
 

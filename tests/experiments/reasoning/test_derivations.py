@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from starqe.experiments.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
+from starqe.experiments.reasoning.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import Graph, Statement, embedded_graph, graph_of
 from starqe.queries import Atom, Query, QueryTable, Variable, generate, load_queries
-from starqe.queries.exact import answer_rows
+from starqe.queries.exact.answers import answer_rows
 
 X, T = Variable("x"), Variable("t")
 PHD = (("degree", "PhD"),)
@@ -106,8 +106,8 @@ def test_an_edge_is_asked_alone_from_either_side() -> None:
     tails = asked_alone(table, np.array([0]), np.array([0]), "head", ids[:1])
     heads = asked_alone(table, np.array([0]), np.array([1]), "tail", ids[1:])
     assert (tails.shape.text, heads.shape.text) == ("A>?", "?>A")
-    assert [GRAPH.entities.identifier(one) for one in answer_rows(known, tails)[1]] == ["ETH", "Sorbonne"]  # Krakow gave no degree
-    assert [GRAPH.entities.identifier(one) for one in answer_rows(known, heads)[1]] == ["ETH", "UZH"]
+    assert [GRAPH.entities.identifier(one) for one in answer_rows(known, tails).items] == ["ETH", "Sorbonne"]  # Krakow gave no degree
+    assert [GRAPH.entities.identifier(one) for one in answer_rows(known, heads).items] == ["ETH", "UZH"]
 
 
 @pytest.mark.full
@@ -117,7 +117,7 @@ def test_generated_queries_are_judged_as_by_looking_up_edge_by_edge(tmp_path: Pa
     generate(graph, tmp_path / "queries", splits=["test"])
     for shape, table in load_queries(tmp_path / "queries", "test", limit=40).items():
         found = derivations(graph, table)
-        assert len(set(zip(found.query.tolist(), found.answer.tolist(), strict=True))) == len(table.answers), shape
+        assert len(set(zip(found.query.tolist(), found.answer.tolist(), strict=True))) == len(table.answers.items), shape
         for number, row in enumerate(found.query):
             for edge in range(len(table.shape.edges)):
                 statement = found.head[number, edge], table.relations[row, edge], found.tail[number, edge], table.pairs_of(row, edge)

@@ -1,0 +1,1 @@
+"""The table of reasoning: encoder, executor and mixture side by side."""
