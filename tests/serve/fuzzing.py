@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from starqe.bench.serving import questions
 from starqe.kg import embedded_graph
 from starqe.serve.negotiation import FORMS
-from tests.queries.test_sparql import MEANINGS
-from tests.queries.test_sparql_syntax import REFUSED
+from tests.queries.sparql.test_read import MEANINGS
+from tests.queries.sparql.test_syntax import REFUSED
 from tests.serve.questions import PREFIXES, SCIENCE
 
 DIRECT, FORM, JSON = "application/sparql-query", "application/x-www-form-urlencoded", "application/json"
@@ -54,6 +54,7 @@ PRINTABLE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size
 OPTIONS = {
     "top": ["1", "5", "0", "-1", "1000", "1001", "9" * 40, "x", "", "1e3", "٣"],
     "threshold": ["0", "1", "0.5", "nan", "inf", "-0.1", "1e-400", "x", ""],
+    "predicted": ["true", "false", "1", "yes", ""],
     "known_only": ["true", "false", "1", "TRUE", "yes", ""],
     "update": ["INSERT DATA {}"],
     "default-graph-uri": ["x"],

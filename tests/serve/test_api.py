@@ -3,8 +3,9 @@ import json
 import pytest
 
 from starqe import __version__
+from starqe.ask import Answerer
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql import read_sparql
+from starqe.queries.sparql.read import read_sparql
 from starqe.serve.examples import DRAWN, examples
 from tests.serve.questions import BORN_IN_ULM, BROKEN, PREFIXES, SCIENCE, TWO_STEPS
 
@@ -26,8 +27,9 @@ def test_ask_gives_known_answers_first_and_then_predicted_ones(client):
         "probability": 1.0,
         "support": {},
     }
+    assert found["counts"] == {"known": 1, "known_exact": True, "known_shown": 1, "predicted_shown": 3}
     predicted = found["answers"][1:]
-    assert [answer["known"] for answer in predicted] == [False, False]
+    assert [answer["known"] for answer in predicted] == [False, False, False]
     assert predicted[0]["probability"] >= predicted[1]["probability"]
     assert found["milliseconds"] > 0
 
@@ -160,10 +162,37 @@ def test_top_has_a_limit(client_with):
     assert "at most 10" in response.json()["error"]["message"]
 
 
-def test_entities_are_found_by_how_they_begin(client):
-    found = client.get("/api/entities", params={"prefix": "ALBERT E", "count": 1}).json()
-    assert found == {"entities": [{"entity": "AlbertEinstein", "label": "Albert Einstein"}]}
+def test_entities_are_found_by_any_word_of_their_names(client):
+    found = client.get("/api/entities", params={"prefix": "EINST", "count": 1}).json()
+    assert found == {"entities": [{"entity": "AlbertEinstein", "label": "Albert Einstein", "name": "Albert Einstein"}]}
     assert client.get("/api/entities", params={"count": 101}).status_code == 422
+
+
+def test_an_ambiguous_label_is_not_what_to_write(client):
+    found = client.get("/api/entities", params={"prefix": "cambridge", "count": 2}).json()["entities"]
+    assert [one["label"] for one in found] == ["Cambridge", "Cambridge"]
+    assert [one["name"] for one in found] == ["Cambridge", "CambridgeMassachusetts"]  # the first is an identifier too
+
+
+def test_relations_are_listed_by_use_and_found_by_name(client, answerer):
+    graph = answerer.graph
+    listed = client.get("/api/relations").json()["relations"]
+    assert len(listed) == len(graph.relations)
+    assert [one["statements"] for one in listed] == sorted((one["statements"] for one in listed), reverse=True)
+    assert sum(one["statements"] for one in listed) == len(graph)
+    assert sum(one["qualifiers"] for one in listed) == len(graph.pair_relation)
+    (found,) = client.get("/api/relations", params={"prefix": "birth"}).json()["relations"]
+    assert (found["entity"], found["label"], found["name"]) == ("bornIn", "place of birth", "place of birth")
+    assert found["statements"] == sum(graph.relation == graph.relations.id("bornIn"))
+    assert client.get("/api/relations", params={"prefix": "zzzz"}).json() == {"relations": []}
+
+
+def test_an_error_suggests_what_may_replace_its_place(client):
+    response = client.post("/api/check", json={"query": 'SELECT ?x { "Albert Einstien" "educated at" ?x }'})
+    error = response.json()["error"]
+    assert error["suggestions"][0] == '"Albert Einstein"'
+    assert (error["offset"], error["length"]) == (12, 17)
+    assert post(client, "check", query=f'SELECT ?x {{ {error["suggestions"][0]} "educated at" ?x }}')["drawing"]
 
 
 def test_examples_begin_with_that_of_the_paper_and_can_all_be_asked(client):
@@ -194,3 +223,15 @@ def test_the_graph_is_described(client, answerer):
         "known_splits": ["train", "valid", "test"],
         "version": __version__,
     }
+
+
+def test_probabilities_fitted_on_too_little_are_marked_in_every_interface(client, client_with, six_statements_run):
+    small = client_with(Answerer.open(six_statements_run))
+    query = 'SELECT ?x ?score { "a" "knows" ?x }'
+    found = post(small, "ask", query=query, top=4)
+    assert found["calibrated"] is False
+    assert any("not calibrated" in note for note in found["notes"])
+    predicted = next(answer["entity"] for answer in found["answers"] if not answer["known"])
+    assert post(small, "explain", query=query, entity=predicted)["calibrated"] is False
+    assert "not calibrated" in small.get("/sparql", params={"query": query, "top": 4}).headers["Starqe-Note"]
+    assert post(client, "ask", query=BORN_IN_ULM, top=3)["calibrated"] is True

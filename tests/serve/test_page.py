@@ -1,8 +1,12 @@
+import csv
+import io
+import json
 import os
 import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -12,6 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from starqe.ask import Answerer
 from starqe.kg import Vocabulary, embedded_graph
 from starqe.queries import SHAPES
+from tests.places import ROOT
 from tests.serve.browser import CHROMIUM, running, watched
 
 pytestmark = [
@@ -19,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
 ]
 
-FOLDER = Path(__file__).parents[2] / "src" / "starqe" / "serve" / "page"
+FOLDER = ROOT / "src" / "starqe" / "serve" / "page"
 PREFIXES = "PREFIX : <https://starqe.example/science/>\nPREFIX p: <https://starqe.example/science/relation/>\n"
 TWO_STEPS = PREFIXES + (
     "SELECT ?university WHERE {\n"
@@ -79,15 +84,16 @@ def asked(page: Page, query: str) -> None:
 
 
 def sideways(page: Page) -> int:
-    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 def test_the_page_begins_with_the_graph_and_its_first_example(page):
-    expect(page.locator("#graph-name")).to_have_text("science")
+    expect(page.get_by_role("heading", name="science")).to_be_visible()
+    expect(page).to_have_title("science · starqe")
     expect(page.locator("#graph-size")).to_have_text("2,403 statements · 644 entities · 38 relations")
-    expect(page.locator("#query")).to_have_value(re.compile("LawOfThePhotoelectricEffect"))
+    expect(page.locator("#query")).to_have_value(re.compile('"law of the photoelectric effect" "discoverer or inventor" [?]who'))
     expect(page.locator("#drawing .node")).to_have_count(3)
-    expect(page.locator("#answers")).to_contain_text("Write a query, or take an example")
+    expect(page.locator("#answers")).to_contain_text("choose an example")
 
 
 def test_an_example_that_comes_late_does_not_get_between_the_words_of_a_writer(page, home):
@@ -123,29 +129,29 @@ def test_a_query_is_drawn_while_one_types(page):
 def test_the_query_is_asked_by_the_keyboard_and_answers_are_ranked(page):
     asked(page, TWO_STEPS)
     rows = page.locator(".ranking > li")
-    expect(rows).to_have_count(10)
+    expect(rows).to_have_count(11)
     expect(rows.nth(0)).to_contain_text("ETH Zurich")
-    expect(rows.nth(0).locator(".mark")).to_have_text("known")
-    expect(rows.nth(0).locator(".probability")).to_have_text("100%")
     expect(rows.nth(0).locator("a")).to_have_attribute("href", "https://starqe.example/science/ETHZurich")
     expect(rows.nth(0).locator("a")).to_have_attribute("rel", "noopener noreferrer")
-    assert rows.locator(".mark").all_inner_texts()[1:] == ["predicted"] * 9
-    expect(page.locator("#summary")).to_have_text(re.compile(r"10 answers: 1 known, 9 predicted · [\d.]+ m?s"))
-    expect(page.locator("#status")).to_have_text(re.compile("10 answers"))
-    expect(page.locator(".legend")).to_contain_text("train, valid and test")
+    known, predicted = page.get_by_role("region", name="Known: 1"), page.get_by_role("region", name="Predicted: 10")
+    expect(known.locator(".ranking > li")).to_have_count(1)
+    expect(known).to_contain_text("train, valid and test")
+    expect(predicted.locator(".ranking > li .probability")).to_have_count(10)
+    expect(page.locator("#summary")).to_have_text(re.compile(r"[\d.]+ m?s"))
+    expect(page.locator("#status")).to_have_text("Known: 1. Predicted: 10.")
 
 
 def test_options_say_how_many_answers_there_are(page):
     asked(page, TWO_STEPS)
     rows = page.locator(".ranking > li")
-    expect(rows).to_have_count(10)
+    expect(rows).to_have_count(11)
     page.locator("#top").fill("3")
     page.locator("#top").press("Tab")
-    expect(rows).to_have_count(3)
+    expect(rows).to_have_count(4)  # as many of each kind: one is known, three are predicted
     page.get_by_label("known only").check()
     expect(rows).to_have_count(1)
     page.get_by_label("known only").uncheck()
-    page.get_by_label("all from").check()
+    page.get_by_label("at least").check()
     page.locator("#threshold").fill("99.9")
     page.locator("#threshold").press("Tab")
     expect(rows).to_have_count(1)
@@ -164,6 +170,7 @@ def test_an_answer_opens_its_reasons_and_escape_closes_them(page):
     expect(panel.locator(".tag.chance").first).to_contain_text(re.compile(r"predicted [<\d]"))
     expect(panel.locator(".note")).to_contain_text("A prediction is not a fact")
     expect(panel.locator(".reasons > li")).to_have_count(2)
+    expect(panel.locator(".views")).to_contain_text("The model's view of the whole question")
     expect(panel.locator(".reasons > li.predicted .points").first).to_have_text(re.compile(r"no difference|[+−]\d+ points?"))
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
@@ -183,7 +190,7 @@ def test_a_known_answer_rests_on_facts_only(page):
 def test_a_link_opens_the_same_query_options_and_answers(page, open_page, home):
     page.locator("#top").fill("4")
     asked(page, TWO_STEPS)
-    expect(page.locator(".ranking > li")).to_have_count(4)
+    expect(page.locator(".ranking > li")).to_have_count(5)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#copy").click()
     expect(page.locator("#copied")).to_have_text("Link copied")
@@ -192,7 +199,7 @@ def test_a_link_opens_the_same_query_options_and_answers(page, open_page, home):
     other = open_page(link)
     expect(other.locator("#query")).to_have_value(TWO_STEPS)
     expect(other.locator("#top")).to_have_value("4")
-    expect(other.locator(".ranking > li")).to_have_count(4)
+    expect(other.locator(".ranking > li")).to_have_count(5)
     assert other.locator(".answer .label").all_inner_texts() == page.locator(".answer .label").all_inner_texts()
 
 
@@ -214,10 +221,10 @@ def test_an_error_is_shown_at_its_place(page):
     page.locator("#query").fill(query)
     expect(page.locator("#mirror .wrong")).to_have_text('"educated att"')
     problem = page.locator("#problem")
-    expect(problem).to_contain_text(re.compile("^Line 3, column 21: no relation of this graph has the label 'educated att'"))
+    expect(problem).to_contain_text(re.compile("^Line 3, column 21: no relation of this graph is called 'educated att'"))
     expect(page.locator("#query")).to_have_attribute("aria-invalid", "true")
     expect(page.locator("#drawing")).to_have_class(re.compile("old"))
-    problem.get_by_role("button").click()
+    problem.get_by_role("button", name="Line 3").click()
     assert page.evaluate("getSelection().toString()") == '"educated att"'
     page.keyboard.type('"educated at"')
     expect(problem).to_be_hidden()
@@ -229,7 +236,7 @@ def test_the_mark_lies_under_the_text_that_it_marks(page):
     page.locator("#query").fill("\n" * 40 + 'SELECT ?x WHERE { ?x "nothing" "nothing" }')
     wrong = page.locator("#mirror .wrong")
     expect(wrong).to_have_text('"nothing"')
-    page.locator("#problem button").click()
+    page.locator("#problem button").first.click()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")  # the browser scrolls to the caret, and the mark has to come along
     box, editor = wrong.bounding_box(), page.locator("#editor").bounding_box()
@@ -245,7 +252,7 @@ def test_a_query_that_ends_too_early_is_marked_at_its_end(page):
     page.locator("#query").fill("SELECT ?x WHERE { ?x ")
     expect(page.locator("#mirror .wrong.here")).to_have_count(1)
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#answers")).to_contain_text("cannot be asked as it is")
+    expect(page.locator("#answers")).to_contain_text("cannot be answered yet")
 
 
 def test_labels_are_completed_by_the_keyboard(page):
@@ -259,8 +266,10 @@ def test_labels_are_completed_by_the_keyboard(page):
     expect(options).to_have_count(0)
     area.press_sequentially("s")
     expect(options.first).to_contain_text("Albert Einstein")
-    page.keyboard.press("ArrowDown")
     expect(options.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowUp")
     expect(area).to_have_attribute("aria-activedescendant", options.first.get_attribute("id"))
     page.keyboard.press("Enter")
     expect(options).to_have_count(0)
@@ -284,9 +293,165 @@ def test_completion_replaces_the_string_and_nothing_else(page, text, completed):
     page.evaluate("place => document.getElementById('query').setSelectionRange(place, place)", len(before) - 1)
     page.keyboard.type(before[-1])
     expect(page.get_by_role("option").first).to_contain_text("Albert Einstein")
-    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("#query")).to_have_value(completed)
+
+
+def test_a_name_is_completed_from_the_middle_and_tab_takes_it(page):
+    area = page.locator("#query")
+    area.fill("")
+    area.press_sequentially('SELECT ?x { "einst')
+    expect(page.get_by_role("option").first).to_contain_text("Albert Einstein")
+    page.keyboard.press("Tab")
+    expect(area).to_have_value('SELECT ?x { "Albert Einstein"')
+    expect(area).to_be_focused()
+    area.press_sequentially(' "birth')  # the place of a relation
+    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.get_by_role("option")).to_contain_text(re.compile("place of birth.*statements"))
+    page.keyboard.press("Tab")
+    area.press_sequentially(" ?x }")
+    expect(page.locator("#drawing .edge")).to_have_count(1)  # until then the drawing of the example stands there
+    expect(page.locator("#drawing .relation")).to_have_text("place of birth")
+
+
+KINDS = [
+    ('SELECT ?x { "', False),
+    ('SELECT ?x { "Ulm" "', True),
+    ('SELECT ?x { "Ulm" "country" "', False),
+    ('SELECT ?x { ?x r:country "Germany" . ?x "', True),
+    ('SELECT ?x { ?x "country" "Germany" ; "', True),
+    ('SELECT ?x { ?x "country" "Germany" , "', False),
+    ('SELECT ?x { ?x "country" ?y {| "', True),
+    ('SELECT ?x { ?x "country" ?y {| "point in time" "', False),
+    ('SELECT ?x { << ?x "country" ?y >> "', True),
+    ('SELECT ?x { # "a" "b"\n "', False),
+    ('"', False),
+]
+
+
+def test_the_place_in_a_pattern_says_whether_a_relation_stands_there(page):
+    found = page.evaluate(
+        """async (texts) => {
+          const { isRelationAt } = await import("/completion.js");
+          return texts.map((text) => isRelationAt(text, text.length - 1));
+        }""",
+        [text for text, _ in KINDS],
+    )
+    assert found == [expected for _, expected in KINDS]
+
+
+def test_relations_are_listed_with_their_use_found_and_inserted(page):
+    listed = page.get_by_role("list", name="Relations of this graph").get_by_role("button")
+    expect(listed).to_have_count(38)
+    expect(listed.first).to_contain_text(re.compile(r"\d+ statements"))
+    page.locator("#query").fill('SELECT ?x { "Albert Einstein"')
+    page.get_by_role("searchbox", name="Find a relation").fill("birth")
+    expect(listed).to_have_count(1)
+    listed.first.click()
+    expect(page.locator("#query")).to_have_value('SELECT ?x { "Albert Einstein" "place of birth" ')
+    expect(page.locator("#query")).to_be_focused()
+    page.get_by_role("searchbox", name="Find a relation").fill("no such thing")
+    expect(page.locator("#relations-more")).to_have_text("No relation found.")
+
+
+def test_what_was_meant_replaces_what_was_written_by_a_click(page):
+    page.locator("#query").fill('SELECT ?x { "Albert Einstien" "educated at" ?x }')
+    expect(page.locator("#problem")).to_contain_text("no entity of this graph is called 'Albert Einstien'")
+    expect(page.locator("#problem")).not_to_contain_text('Did you mean "')  # the buttons say it
+    page.get_by_role("button", name="Albert Einstein", exact=True).click()
+    expect(page.locator("#query")).to_have_value('SELECT ?x { "Albert Einstein" "educated at" ?x }')
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#drawing .edge")).to_have_count(1)
+
+
+def test_nothing_is_marked_wrong_while_one_types(page):
+    page.clock.install()
+    with page.expect_response("**/api/check"):
+        page.locator("#query").fill("SELECT ?x WHERE { ?x nonsense")
+        page.clock.run_for(250)
+    page.clock.run_for(600)
+    expect(page.locator("#drawing")).to_have_class(re.compile("old"))
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#mirror .wrong")).to_have_count(0)
+    page.clock.run_for(1_000)
+    expect(page.locator("#problem")).to_be_visible()
+    expect(page.locator("#mirror .wrong")).to_have_text("nonsense")
+
+
+def test_answers_to_an_older_query_are_dimmed(page):
+    asked(page, BORN_IN_ULM)
+    expect(page.locator(".ranking > li").first).to_contain_text("Albert Einstein")
+    page.locator("#query").press("End")
+    page.keyboard.type(" LIMIT 1")
+    expect(page.locator("#answers")).to_have_class("old")
+    assert float(page.locator("#answers").evaluate("element => getComputedStyle(element).opacity")) < 0.6
+    expect(page.locator("#summary")).to_contain_text("before your change")
+    page.locator("#query").fill(BORN_IN_ULM)
+    expect(page.locator("#answers")).not_to_have_class("old")
+    expect(page.locator("#summary")).to_contain_text("s")
+    expect(page.locator("#summary")).not_to_contain_text("before your change")
+
+
+def test_on_a_phone_a_link_opens_at_its_answers(open_page, home):
+    page = open_page(f"{home}/#q={quote(TWO_STEPS)}", viewport=PHONE, has_touch=True, is_mobile=True)
+    expect(page.locator(".ranking > li").first).to_be_in_viewport()
+    expect(page.locator("#relations button").first).to_be_attached()  # what is loaded later moves nothing
+    expect(page.locator(".ranking > li").first).to_be_in_viewport()
+
+
+def test_the_help_is_put_away_and_brought_back(page):
+    help_ = page.locator("#help")
+    expect(help_).to_contain_text('"entity" "relation" ?x')
+    page.get_by_role("button", name="Got it").click()
+    expect(help_).to_be_hidden()
+    expect(page.locator("#query")).to_be_focused()
+    page.reload()
+    expect(page.locator(".example").first).to_be_visible()
+    expect(help_).to_be_hidden()
+    page.get_by_role("button", name="How to ask").click()
+    expect(help_).to_be_visible()
+    expect(page.get_by_role("button", name="How to ask")).to_have_attribute("aria-expanded", "true")
+
+
+def test_answers_are_saved_as_csv_and_json(page):
+    asked(page, 'SELECT ?x ?y { "Albert Einstein" "educated at" ?x . ?x "located in" ?y }')
+    expect(page.locator(".ranking > li").first).to_be_visible()
+    saved = {}
+    for form in ("CSV", "JSON"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Download {form}").click()
+        assert download.value.suggested_filename == f"answers.{form.lower()}"
+        saved[form] = Path(download.value.path()).read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(saved["CSV"], newline="")))
+    assert list(rows[0]) == ["x", "label", "status", "probability", "y"]
+    found = json.loads(saved["JSON"])
+    assert found["query"].startswith("SELECT ?x ?y")
+    assert [row["x"] for row in rows] == [answer["entity"] for answer in found["answers"]]
+    assert {"known", "predicted"} >= {row["status"] for row in rows}
+
+
+def test_counts_and_calibration_are_shown_as_the_service_says(page):
+    def changed(route) -> None:
+        response = route.fetch()
+        counts = {"known": 76, "known_exact": True, "known_shown": 1, "predicted_shown": 9}
+        route.fulfill(response=response, json={**response.json(), "calibrated": False, "counts": counts})
+
+    page.route("**/api/ask", changed)
+    asked(page, TWO_STEPS)
+    expect(page.get_by_role("heading", name="Known: 1 of 76")).to_be_visible()
+    expect(page.get_by_role("heading", name="Predicted: 10")).to_contain_text("not calibrated")
+    expect(page.locator("#status")).to_have_text("Known: 1 of 76. Predicted: 10.")
+    page.unroute("**/api/ask")
+    page.route("**/api/ask", lambda route: inexact(route))
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="Known: 1 of at least 1,000")).to_be_visible()
+    expect(page.locator(".chip")).to_have_count(0)
+
+
+def inexact(route) -> None:
+    response = route.fetch()
+    counts = {"known": 1_000, "known_exact": False, "known_shown": 1, "predicted_shown": 9}
+    route.fulfill(response=response, json={**response.json(), "calibrated": True, "counts": counts})
 
 
 def test_the_tab_key_leaves_the_editor(page):
@@ -491,11 +656,12 @@ def test_the_page_works_in_a_browser_that_keeps_nothing(browser, home):
 def test_every_field_and_button_has_a_name(page):
     expect(page.locator(".example").first).to_be_visible()
     tree = page.locator("body").aria_snapshot()
-    assert not re.findall(r"- (?:button|textbox|spinbutton|radio|checkbox|link|img)(?! [\"/])[^\n]*", tree)
+    assert not re.findall(r"- (?:button|textbox|searchbox|spinbutton|radio|checkbox|link|img)(?! [\"/])[^\n]*", tree)
     for role, name in (
         ("textbox", "Query"),
-        ("spinbutton", "How many"),
-        ("spinbutton", "Least probability in percent"),
+        ("spinbutton", "Number of answers of each kind"),
+        ("spinbutton", "Lowest probability in percent"),
+        ("searchbox", "Find a relation"),
         ("checkbox", "known only"),
     ):
         expect(page.get_by_role(role, name=name)).to_be_visible()

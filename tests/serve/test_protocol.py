@@ -1,10 +1,14 @@
 import json
+import tempfile
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
+from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, Store, parse
 
-from starqe.serve.negotiation import FORMS
-from starqe.serve.protocol import REFUSED
+from starqe.kg import export_graph
+from starqe.serve.negotiation import BOOLEANS, FORMS, GRAPHS
+from starqe.serve.protocol import NOTE, REFUSED
 from tests.serve.questions import BORN_IN_ULM, BROKEN, PREFIXES, SCIENCE, SCORED, TWO_STEPS
 
 FORM, DIRECT = {"Content-Type": "application/x-www-form-urlencoded"}, {"Content-Type": "application/sparql-query"}
@@ -62,13 +66,25 @@ def test_further_variables_show_one_way_in_which_the_answer_holds(client):
     }
 
 
+def test_guesses_never_look_like_facts(client):
+    """Without a word about predictions in the query or the request, all rows are known."""
+    limited = BORN_IN_ULM + " LIMIT 5"
+    assert entities(client.get("/sparql", params={"query": limited})) == ["AlbertEinstein"]
+    assert entities(client.get("/sparql", params={"query": limited, "predicted": "false", "top": "3"})) == ["AlbertEinstein"]
+    for words in ({"predicted": "true"}, {"top": "5"}, {"threshold": "0.9"}):
+        assert len(entities(client.get("/sparql", params={"query": limited, **words}))) == 5
+    for column in ("?known", "?score"):
+        named = limited.replace("SELECT ?who", f"SELECT ?who {column}")
+        assert len(entities(client.get("/sparql", params={"query": named}))) == 5
+
+
 def test_top_and_threshold_decide_how_many_are_predicted(client):
-    assert len(entities(client.get("/sparql", params={"query": BORN_IN_ULM, "top": "7"}))) == 7
+    assert len(entities(client.get("/sparql", params={"query": BORN_IN_ULM, "top": "7"}))) == 1 + 7
     assert entities(client.get("/sparql", params={"query": BORN_IN_ULM, "threshold": "1"})) == ["AlbertEinstein"]
     assert len(entities(client.get("/sparql", params={"query": BORN_IN_ULM, "threshold": "0"}))) == 101
 
 
-@pytest.mark.parametrize("field", ["top=0", "top=many", "threshold=2", "threshold=nan", "known_only=perhaps"])
+@pytest.mark.parametrize("field", ["top=0", "top=many", "threshold=2", "threshold=nan", "known_only=perhaps", "predicted=maybe"])
 def test_options_that_make_no_sense_are_refused(client, field):
     assert client.get(f"/sparql?query={quote(BORN_IN_ULM)}&{field}").status_code == 400
 
@@ -80,12 +96,12 @@ def test_top_has_a_limit(client):
 
 
 def test_limit_never_predicts_more_than_the_service_allows(client_with):
-    found = entities(SENDERS["get"](client_with(top=5), BORN_IN_ULM + " LIMIT 600"))
+    found = entities(SENDERS["get"](client_with(top=5), BORN_IN_ULM + " LIMIT 600", predicted="true"))
     assert len(found) == 1 + 5
 
 
 def test_answers_that_have_to_be_explained_are_fewer_and_a_note_says_so(client_with):
-    response = SENDERS["get"](client_with(top_supported=2), TWO_STEPS + " LIMIT 100")
+    response = SENDERS["get"](client_with(top_supported=2), TWO_STEPS + " LIMIT 100", predicted="true")
     assert len(entities(response)) == 1 + 2
     assert response.headers["starqe-note"] == "no more than 2 predicted answers are given"
 
@@ -101,7 +117,7 @@ def test_too_many_known_answers_are_cut_and_a_note_says_so(client_with):
     client = client_with(known=3)
     response = SENDERS["get"](client, query, known_only="true")
     assert len(entities(response)) == 3
-    assert "the first 3 of them are given" in response.headers["starqe-note"]
+    assert "rows are known, and the first 3 are given" in response.headers["starqe-note"]
     rest = SENDERS["get"](client, query + " OFFSET 3", known_only="true")
     assert len(entities(rest)) == 3
     assert not set(entities(rest)) & set(entities(response))
@@ -120,10 +136,88 @@ def test_a_broken_query_is_400_and_says_where(client, way):
     assert (error["line"], error["column"], error["offset"], error["length"]) == (2, 17, BROKEN.index("}"), 1)
 
 
-def test_what_goes_beyond_the_language_is_refused_by_name(client):
-    response = SENDERS["get"](client, "SELECT ?x WHERE { ?x ?p ?y FILTER(?x = ?y) }")
+KNOWN_FORMS = {
+    "star": "SELECT * { ?who r:bornIn e:Ulm }",
+    "union": "SELECT ?who { { ?who r:bornIn e:Ulm } UNION { ?who r:bornIn e:Warsaw } }",
+    "filter": "SELECT ?who { ?who r:bornIn ?where FILTER (?where = e:Ulm) }",
+    "path": "SELECT ?who { e:Ulm ^r:bornIn ?who }",
+    "no entity": "SELECT ?who { ?who r:bornIn ?where }",
+    "aggregate": "SELECT (COUNT(?who) AS ?n) { ?who r:bornIn ?where }",
+    "subselect": "SELECT ?who { { SELECT ?who { ?who r:bornIn e:Ulm } } }",
+    "values": "SELECT ?who { VALUES ?where { e:Ulm e:Warsaw } ?who r:bornIn ?where }",
+    "variable relation": "SELECT ?p { e:AlbertEinstein ?p e:Ulm }",
+    "optional": "SELECT ?who ?prize { ?who r:bornIn e:Ulm OPTIONAL { ?who r:award ?prize } }",
+}
+
+
+@pytest.mark.parametrize("text", KNOWN_FORMS.values(), ids=KNOWN_FORMS)
+def test_a_form_that_is_not_predicted_is_answered_from_known_facts_as_a_store_does(client, answerer, text):
+    declared = f"PREFIX e: <{SCIENCE}> PREFIX r: <{SCIENCE}relation/> {text}"
+    response = client.get("/sparql", params={"query": declared})
+    assert response.status_code == 200, response.text
+    assert "known facts only" in response.headers[NOTE]
+    store = Store()
+    quads = answerer.graph
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = export_graph(quads, Path(folder) / "graph.nq", names=quads.names)
+        store.bulk_extend(Quad(q.subject, q.predicate, q.object) for q in parse(path=str(path), format=RdfFormat.N_QUADS))
+    expected = json.loads(store.query(declared).serialize(format=QueryResultsFormat.JSON))
+    found = response.json()
+    assert found["head"]["vars"] == expected["head"]["vars"]
+    by_text = {"key": lambda row: json.dumps(row, sort_keys=True)}
+    assert sorted(found["results"]["bindings"], **by_text) == sorted(expected["results"]["bindings"], **by_text)
+    assert found["results"]["bindings"]
+
+
+@pytest.mark.parametrize("media_type", BOOLEANS)
+def test_ask_is_answered_in_every_form_that_has_booleans(client, media_type):
+    query = f"ASK {{ <{SCIENCE}AlbertEinstein> ?p ?o }}"
+    response = client.get("/sparql", params={"query": query}, headers={"Accept": media_type})
+    assert response.headers["content-type"].split(";")[0] == media_type
+    assert "true" in response.text
+    assert client.get("/sparql", params={"query": query}, headers={"Accept": "text/csv"}).status_code == 406
+
+
+@pytest.mark.parametrize("media_type", GRAPHS)
+def test_construct_gives_triples_in_every_form_of_rdf(client, media_type):
+    query = f"CONSTRUCT {{ ?where <urn:birthplaceOf> ?who }} {{ ?who <{SCIENCE}relation/bornIn> ?where . ?who ?p <{SCIENCE}Ulm> }}"
+    response = client.get("/sparql", params={"query": query}, headers={"Accept": media_type})
+    assert response.headers["content-type"].split(";")[0] == media_type
+    triples = {(quad.subject.value, quad.object.value) for quad in parse(response.content, format=GRAPHS[media_type])}
+    assert triples == {(SCIENCE + "Ulm", SCIENCE + "AlbertEinstein")}
+
+
+def test_rows_of_known_facts_are_cut_at_the_limit_of_the_service_and_that_is_said(client_with):
+    response = client_with(known=3).get("/sparql", params={"query": "SELECT * { ?s ?p ?o }"})
+    assert len(response.json()["results"]["bindings"]) == 3
+    assert "Only the first 3 rows" in response.headers[NOTE]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("INSERT DATA { <urn:a> <urn:b> <urn:c> }", "INSERT"),
+        ("SELECT * { SERVICE <http://localhost/> { ?s ?p ?o } }", "SERVICE"),
+        ("SELECT ?s FROM <urn:g> { ?s ?p ?o }", "FROM"),
+    ],
+)
+def test_updates_and_other_graphs_are_refused_by_name(client, query, word):
+    response = client.get("/sparql", params={"query": query})
     assert response.status_code == 400
-    assert response.json()["error"].keys() == {"kind", "message", "line", "column", "offset", "length"}
+    assert word in response.json()["error"]["message"]
+
+
+def test_a_query_of_known_facts_that_takes_too_long_is_503_and_others_are_answered(client_with):
+    client = client_with(seconds=0.5)
+    endless = "SELECT (COUNT(*) AS ?n) { " + " . ".join(f"?a{i} ?b{i} ?c{i}" for i in range(12)) + " }"
+    assert client.get("/sparql", params={"query": "ASK { ?s ?p ?o }"}).status_code in (200, 503)  # the store may still be loading
+    assert client.get("/sparql", params={"query": endless}).status_code == 503
+    assert client.get("/sparql", params={"query": BORN_IN_ULM}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["default-graph-uri", "named-graph-uri"])
+def test_parameters_that_a_form_leaves_empty_are_no_parameters(client, name):
+    assert client.get("/sparql", params={"query": BORN_IN_ULM, name: ""}).status_code == 200
 
 
 def test_too_many_patterns_are_refused(client):
@@ -188,7 +282,7 @@ def test_bytes_that_are_no_utf_8_are_refused(client):
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_other_methods_are_405_and_the_right_ones_are_named(client, method):
     response = client.request(method, "/sparql")
-    assert (response.status_code, response.headers["allow"]) == (405, "GET, POST")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, POST, HEAD")
 
 
 def test_too_many_fields_are_refused(client):

@@ -3,10 +3,10 @@ import json
 import pytest
 from pyoxigraph import QueryResultsFormat, parse_query_results
 
-from starqe.ask import Answer, Answers
+from starqe.ask import Answer, Answers, Counts
 from starqe.kg import Names
 from starqe.queries import Atom, Query, Variable
-from starqe.queries.sparql import SparqlRequest
+from starqe.queries.sparql.read import SparqlRequest
 from starqe.serve.results import iri, write_results
 
 NAMES = Names("http://example.org/", "http://example.org/relation/")
@@ -20,6 +20,7 @@ ANSWERS = Answers(
         Answer('http://other.org/"ü', "U", False, 1e-05, {"y": "a", "given": "urn:g"}),
     ),
     ("train",),
+    Counts(1, True, 1, 1),
 )
 
 

@@ -1,40 +1,47 @@
-"""The JSON routes: what the page asks."""
+"""The JSON routes, which the page uses."""
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query
 from starlette.requests import Request
+from starlette.responses import Response
 
 from starqe import __version__
 from starqe.ask import Answers
-from starqe.kg import Graph
-from starqe.queries.sparql import RESERVED
+from starqe.kg import Graph, Vocabulary
+from starqe.queries.sparql.read import RESERVED
 from starqe.serve import bodies
 from starqe.serve.drawing import draw, explained, named, one_answer
 from starqe.serve.results import iri
 from starqe.serve.service import AskOptions, Service
 
 ERRORS: Mapping[int, str] = {
-    400: "The query breaks a rule, or goes beyond what is answered; or the Host header is not one of this service.",
+    400: "The query breaks a rule, or is not supported; or the Host header is not one of this service.",
     401: "A token is needed.",
     408: "The client took too long to send its body.",
     413: "The body is too long.",
     422: "The body or a parameter is not as described.",
-    500: "Something went wrong here; the log has more under the id of the message.",
-    503: "There is too much to do. Retry-After says when to try again.",
+    500: "Internal error; the log has details under the id of the message.",
+    503: "The service is overloaded. Retry-After says when to try again.",
 }
 """Status -> what it means, for all routes that answer queries."""
 
 
+Prefix = Annotated[str, Query(max_length=200, description="The beginning of a label, a word of it, or an identifier; in any case.")]
+COUNT = Query(ge=1, le=100, description="The largest number of results.")
+
+
 def documented(*more: tuple[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Gives the errors of a route as OpenAPI has them."""
+    """Returns the errors of a route in OpenAPI form."""
     return {status: {"model": bodies.ErrorBody, "description": text} for status, text in sorted({**ERRORS, **dict(more)}.items())}
 
 
 def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
-    """Gives answers as the interface has them, with the time since they were asked for."""
+    """Converts answers to the response body, with the time since the request."""
     columns = [name for name in found.columns if name not in RESERVED]
     rows = [
         bodies.Row(
@@ -48,24 +55,43 @@ def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
         columns=columns,
         known_splits=list(found.known_splits),
         notes=list(found.notes),
+        calibrated=found.calibrated,
+        counts=bodies.Counts(**asdict(found.counts)),
         answers=rows,
         drawing=draw(found.query, graph),
         milliseconds=round(1000 * (time.perf_counter() - began), 1),
     )
 
 
+def found_name(vocabulary: Vocabulary, id_: int) -> bodies.FoundName:
+    """Returns an entity or a relation with its label, and what to write for it in a query."""
+    return bodies.FoundName(entity=vocabulary.identifier(id_), label=vocabulary.label(id_), name=vocabulary.name(id_))
+
+
+def found_relations(graph: Graph, prefix: str, count: int) -> list[bodies.FoundRelation]:
+    """Returns the relations that match a text, or without one the most frequent ones, with how often the graph uses them."""
+    size = len(graph.relations)
+    main, in_pairs = (np.bincount(column, minlength=size) for column in (graph.relation, graph.pair_relation))
+    ids = graph.relations.find(prefix, count) if prefix else np.lexsort((-in_pairs, -main))[:count].tolist()
+    return [
+        bodies.FoundRelation(**found_name(graph.relations, id_).model_dump(), statements=int(main[id_]), qualifiers=int(in_pairs[id_]))
+        for id_ in ids
+    ]
+
+
 def api_routes(service: Service) -> APIRouter:
-    """Gives the JSON routes."""
+    """Returns the JSON routes."""
     router = APIRouter(prefix="/api", tags=["JSON"], responses=documented())
     graph = service.answerer.graph
 
-    @router.post("/ask")
-    async def ask(body: bodies.AskBody, client: Request) -> bodies.AskAnswer:
+    @router.post("/ask", response_model=bodies.AskAnswer)
+    async def ask(body: bodies.AskBody, client: Request) -> Response:
         """Answers a query: what is known, and what is predicted."""
         began = time.perf_counter()
         request = await service.read(body.query, client)
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)
-        return answered(found, graph, began)
+        content = await service.write(lambda: answered(found, graph, began).model_dump_json(by_alias=True), client)
+        return Response(content, media_type="application/json")
 
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
@@ -74,23 +100,25 @@ def api_routes(service: Service) -> APIRouter:
 
     @router.post("/explain")
     async def explain(body: bodies.ExplainBody, client: Request) -> bodies.ExplainAnswer:
-        """Says why an entity answers a query, or how it could."""
+        """Explains why an entity answers a query, or how it could."""
         request = await service.read(body.query, client)
         return explained(await service.explain(request, body.entity, client), graph)
 
     @router.get("/entities")
-    async def entities(
-        client: Request,
-        prefix: Annotated[str, Query(max_length=200, description="How a label or an identifier begins, in upper or lower case.")] = "",
-        count: Annotated[int, Query(ge=1, le=100, description="How many are wanted at most.")] = 10,
-    ) -> bodies.Entities:
-        """Finds entities by how their names begin."""
-        found = await service.look_up(lambda: service.answerer.names.find(prefix, count), client)
-        return bodies.Entities(entities=[bodies.Named(entity=entity, label=label) for entity, label in found])
+    async def entities(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 10) -> bodies.Entities:
+        """Finds entities by their names."""
+        found = await service.look_up(lambda: [found_name(graph.entities, id_) for id_ in graph.entities.find(prefix, count)], client)
+        return bodies.Entities(entities=found)
+
+    @router.get("/relations")
+    async def relations(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 100) -> bodies.Relations:
+        """Finds relations by their names, or lists the most frequent ones."""
+        found = await service.look_up(lambda: found_relations(graph, prefix, count), client)
+        return bodies.Relations(relations=found)
 
     @router.get("/examples")
     async def some_examples(client: Request) -> bodies.Examples:
-        """Gives some queries that this graph can be asked."""
+        """Returns example queries for this graph."""
         return bodies.Examples(examples=await service.examples(client))
 
     @router.get("/graph")

@@ -17,16 +17,16 @@ from starqe.ask import Answerer
 from starqe.errors import StarqeError
 from starqe.serve.api import api_routes
 from starqe.serve.bodies import Health
-from starqe.serve.guards import Bodies, Crowd, Hosts, Token, Watch
-from starqe.serve.metrics import CONTENT_TYPE
 from starqe.serve.problems import HttpError, refusal
 from starqe.serve.protocol import NOTE, sparql_routes
+from starqe.serve.running.guards import Bodies, Crowd, Hosts, Token, Watch
+from starqe.serve.running.metrics import CONTENT_TYPE
 from starqe.serve.service import Service
 from starqe.serve.settings import ServeSettings
 
 
 def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> FastAPI:
-    """Makes the service of an answerer: its routes, its limits and its page."""
+    """Creates the service of an answerer: its routes, its limits and its page."""
     settings = settings or ServeSettings()
     service = Service(answerer, settings)
 
@@ -44,6 +44,7 @@ def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> Fas
         redoc_url=None,
         middleware=_guards(service),
     )
+    app.state.service = service
     app.include_router(sparql_routes(service))
     app.include_router(api_routes(service))
     _add_watching(app, service)
@@ -53,18 +54,18 @@ def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> Fas
 
 
 def page_files() -> dict[str, Path]:
-    """Gives the files of the page by their paths: each by its name, and the page itself at the root."""
+    """Returns the files of the page by their paths: each by its name, and the page itself at the root."""
     folder = Path(str(resources.files(__package__).joinpath("page")))
     return {"/" if file.name == "index.html" else f"/{file.name}": file for file in sorted(folder.glob("*.*"))}
 
 
 def _guards(service: Service) -> list[Middleware]:
-    """Gives what stands before the routes, the outermost first."""
+    """Returns the middleware, the outermost first."""
     settings = service.settings
     guards = [Middleware(Watch, metrics=service.metrics), Middleware(Hosts, hosts=settings.hosts)]
     if settings.cors:
-        taken, given = ["Authorization", "Content-Type"], ["Retry-After", NOTE]
-        guards.append(Middleware(CORSMiddleware, settings.cors, ["GET", "POST"], allow_headers=taken, expose_headers=given))
+        allowed, exposed = ["Authorization", "Content-Type"], ["Retry-After", NOTE]
+        guards.append(Middleware(CORSMiddleware, settings.cors, ["GET", "POST"], allow_headers=allowed, expose_headers=exposed))
     if settings.token is not None:
         guards.append(Middleware(Token, token=settings.token, open_paths={"/health", *page_files()}))
     return [*guards, Middleware(Crowd, settings=settings), Middleware(Bodies, settings=settings)]
@@ -73,25 +74,24 @@ def _guards(service: Service) -> list[Middleware]:
 def _add_watching(app: FastAPI, service: Service) -> None:
     @app.get("/health", tags=["watching"])
     async def health() -> Health:
-        """Says that the service is there."""
+        """Tells that the service is running."""
         return Health()
 
     @app.get(
         "/metrics", tags=["watching"], response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
     )
     async def metrics() -> Response:
-        """Gives counters in the text format of Prometheus."""
-        gauges = {"starqe_waiting_queries": ("Queries that wait to be answered.", len(service.batches))}
-        return Response(service.metrics.text(gauges), headers={"Content-Type": CONTENT_TYPE})
+        """Returns metrics in the text format of Prometheus."""
+        return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 def _add_page(app: FastAPI) -> None:
     for path, file in page_files().items():
 
-        async def give(_: Request, file: Path = file) -> FileResponse:
+        async def page_file(_: Request, file: Path = file) -> FileResponse:
             return FileResponse(file, headers={"Cache-Control": "no-cache"})
 
-        app.add_api_route(path, give, response_model=None, include_in_schema=False)
+        app.add_api_route(path, page_file, response_model=None, include_in_schema=False)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -107,18 +107,19 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return HttpError(422, _told(error), "InvalidRequest").response()
+        return HttpError(422, _message(error), "InvalidRequest").response()
 
     @app.exception_handler(HTTPException)
     async def http_error(client: Request, error: HTTPException) -> Response:
         headers = dict(error.headers or {})
         if error.status_code == 405:  # the framework names the methods of one route only
-            headers["Allow"] = ", ".join(method.upper() for method in app.openapi()["paths"].get(client.url.path, ["get"]))
+            methods = [method.upper() for method in app.openapi()["paths"].get(client.url.path, ["get"])]
+            headers["Allow"] = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
         return HttpError(error.status_code, str(error.detail), headers=headers).response()
 
 
-def _told(error: RequestValidationError) -> str:
-    """Says in one line what is wrong with a body or with parameters, without repeating it."""
+def _message(error: RequestValidationError) -> str:
+    """Describes in one line what is wrong with a body or with parameters, without repeating them."""
     parts = []
     for problem in error.errors():
         place = ".".join(str(part) for part in problem["loc"][1:])

@@ -1,9 +1,10 @@
-"""What the JSON routes take and give."""
+"""Request and response bodies of the JSON routes."""
 
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from starqe.ask import THRESHOLD
 from starqe.config import Section
 
 EXAMPLE = "PREFIX : <https://starqe.example/science/>\nSELECT ?who WHERE { ?who <https://starqe.example/science/relation/bornIn> :Ulm }"
@@ -16,19 +17,19 @@ class _Given(BaseModel):
 
 
 class AskBody(Section):
-    """A query, and how many answers are wanted."""
+    """A query, and the number of answers wanted."""
 
     query: QueryText
     top: int | None = Field(default=None, ge=1, examples=[20])
-    """How many answers are wanted, known and predicted together; without it, the threshold decides."""
-    threshold: float = Field(default=0.5, ge=0, le=1)
-    """How probable a predicted answer has to be where ``top`` and LIMIT are left out."""
+    """At most this many known rows, and at most this many predicted ones; without it, the threshold decides."""
+    threshold: float = Field(default=THRESHOLD, ge=0, le=1)
+    """The minimum probability of a predicted answer, if neither ``top`` nor LIMIT is given."""
     known_only: bool = False
     """Leave the predictions out."""
 
 
 class CheckBody(Section):
-    """A query that is to be read only."""
+    """A query to parse without answering it."""
 
     query: QueryText
 
@@ -38,7 +39,7 @@ class ExplainBody(Section):
 
     query: QueryText
     entity: str = Field(examples=["AlbertEinstein"])
-    """The identifier of the entity."""
+    """The entity: its identifier, the last part of an IRI, or its label."""
 
 
 class Named(_Given):
@@ -58,10 +59,10 @@ class Pair(_Given):
 
 
 class WeighedPair(Pair):
-    """A qualifier pair, and what it did."""
+    """A qualifier pair, and its contribution."""
 
     difference: float | None = None
-    """For a prediction: its probability with all pairs, less that without this one."""
+    """For a prediction: its probability with all pairs, minus that without this one."""
 
 
 class Node(_Given):
@@ -71,7 +72,7 @@ class Node(_Given):
     kind: str = Field(examples=["target"])
     """anchor, variable or target."""
     entity: str | None = None
-    """The entity that is given, or that a variable stands for in an explanation."""
+    """The given entity, or the value of a variable in an explanation."""
     label: str
 
 
@@ -87,7 +88,7 @@ class Edge(_Given):
     fact: bool | None = None
     """In an explanation: whether the graph has the statement."""
     probability: float | None = None
-    """In an explanation: how probable the statement is by itself."""
+    """In an explanation: the probability of the statement alone."""
 
 
 class Drawing(_Given):
@@ -112,11 +113,25 @@ class Row(OneAnswer):
     iri: str
     """The entity in RDF: an IRI, or a blank node."""
     support: dict[str, Named]
-    """What the further variables of SELECT stand for, in one way in which the answer holds."""
+    """The values of the further variables of SELECT; for a predicted answer, in the best way found."""
+
+
+class Counts(_Given):
+    """The number of rows, and of those that are shown."""
+
+    known: int
+    """Number of known rows in all."""
+    known_exact: bool
+    """Whether that number is exact; if not, there are at least this many."""
+    known_shown: int
+    predicted_shown: int
 
 
 class AskAnswer(_Given):
-    """The answers: known ones first, then predicted ones, the most probable first."""
+    """The answers: known rows first, then predicted ones, the most probable first.
+
+    Known rows are distinct, one for each binding of the variables that were asked for: an entity may occur in several of them.
+    """
 
     columns: list[str]
     """The variables that were asked for."""
@@ -124,6 +139,9 @@ class AskAnswer(_Given):
     """The splits of the graph that count as known."""
     notes: list[str]
     """What was left out, or is approximate."""
+    calibrated: bool
+    """Whether the probabilities were fitted on enough validation data to be taken as probabilities."""
+    counts: Counts
     answers: list[Row]
     drawing: Drawing
     milliseconds: float
@@ -140,7 +158,7 @@ class Why(_Given):
     """One statement that an answer rests on."""
 
     edge: int
-    """Its place among the edges of the drawing."""
+    """Its index among the edges of the drawing."""
     head: Named
     relation: Named
     tail: Named
@@ -152,33 +170,72 @@ class Why(_Given):
     """The statements of the graph that entail it, written with labels."""
 
 
+class Views(_Given):
+    """The two views that make up the probability of a predicted answer."""
+
+    statements: float
+    """How true the statements of the explanation are together."""
+    exact: bool
+    """Whether no other way could be better; else candidates were left out that might be."""
+    model: float
+    """The model's view of the whole question: this entity's share among all entities."""
+    weight: float
+    """How much the first view counts, from 0 to 1; the second has the rest."""
+
+
 class ExplainAnswer(_Given):
     """Why an entity answers a query."""
 
     answer: OneAnswer
     assignment: dict[str, Named]
-    """What every variable stands for."""
+    """The value of every variable."""
     note: str
     """How far the explanation can be trusted."""
+    calibrated: bool
+    """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     drawing: Drawing
     reasons: list[Why]
+    views: Views | None
+    """For a prediction: what its probability is made of."""
+
+
+class FoundName(Named):
+    """An entity or a relation that was looked up."""
+
+    name: str
+    """What to write for it in a query, between quotes: its label where no other has the same, else its identifier."""
+
+
+class FoundRelation(FoundName):
+    """A relation, and how often the graph uses it."""
+
+    statements: int
+    """The number of statements with this relation."""
+    qualifiers: int
+    """The number of qualifiers with this relation."""
 
 
 class Entities(_Given):
-    """Entities whose name begins as asked."""
+    """Entities that were looked up, the best match first."""
 
-    entities: list[Named]
+    entities: list[FoundName]
+
+
+class Relations(_Given):
+    """Relations that were looked up: the best match first, or without a text the most frequent first."""
+
+    relations: list[FoundRelation]
 
 
 class Example(_Given):
-    """A query that this graph can be asked."""
+    """An example query for this graph."""
 
     title: str
     query: str
 
 
 class Examples(_Given):
-    """Queries that this graph can be asked."""
+    """Example queries for this graph."""
 
     examples: list[Example]
 
@@ -196,7 +253,7 @@ class GraphAnswer(_Given):
 
 
 class Health(_Given):
-    """The service is there."""
+    """The service is running."""
 
     status: str = "ok"
 
@@ -211,9 +268,11 @@ class ErrorPart(_Given):
     column: int | None = None
     """The column in the line, from 1."""
     offset: int | None = None
-    """How many characters stand before the place."""
+    """The number of characters before the error."""
     length: int | None = None
-    """How many characters the place has."""
+    """The number of characters of the error."""
+    suggestions: list[str] | None = None
+    """Possible replacements for the text at the error, the best first."""
 
 
 class ErrorBody(_Given):

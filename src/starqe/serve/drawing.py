@@ -1,14 +1,16 @@
 """Queries and explanations as the page draws them: nodes and edges with their labels."""
 
+from dataclasses import asdict
+
 from starqe.ask import Answer, Explanation
 from starqe.kg import Graph, Statement, Vocabulary
 from starqe.queries import Query, Variable
 from starqe.queries.formula import Term
-from starqe.serve.bodies import Drawing, Edge, ExplainAnswer, Named, Node, OneAnswer, Pair, WeighedPair, Why
+from starqe.serve.bodies import Drawing, Edge, ExplainAnswer, Named, Node, OneAnswer, Pair, Views, WeighedPair, Why
 
 
 def named(vocabulary: Vocabulary, term: Term) -> Named:
-    """Gives an entity or a relation with its label; a variable is its own."""
+    """Returns an entity or a relation with its label; a variable is its own."""
     if isinstance(term, Variable):
         return Named(entity=str(term), label=str(term))
     return Named(entity=term, label=vocabulary.label(vocabulary.id(term)))
@@ -17,7 +19,7 @@ def named(vocabulary: Vocabulary, term: Term) -> Named:
 def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> Drawing:
     """Draws a query; an explanation fills in its variables and says which edges are facts.
 
-    Edges stand in the order of the atoms of the plain form. A variable is one node; an entity is one node for each place where it
+    Edges are in the order of the atoms of the plain form. A variable is one node; an entity is one node for each place where it
     is given, whose id no variable can have.
     """
     filled = explanation.assignment if explanation else {}
@@ -51,7 +53,7 @@ def _node(query: Query, graph: Graph, term: Term, place: str, filled: str | None
 
 
 def explained(explanation: Explanation, graph: Graph) -> ExplainAnswer:
-    """Gives an explanation with its labels and its drawing."""
+    """Returns an explanation with its labels and its drawing."""
     reasons = []
     for number, reason in enumerate(explanation.reasons):
         atom = reason.atom
@@ -76,13 +78,15 @@ def explained(explanation: Explanation, graph: Graph) -> ExplainAnswer:
         answer=one_answer(explanation.answer),
         assignment={name: named(graph.entities, entity) for name, entity in explanation.assignment.items()},
         note=explanation.note,
+        calibrated=explanation.calibrated,
         drawing=draw(explanation.query, graph, explanation),
         reasons=reasons,
+        views=Views(**asdict(explanation.views)) if explanation.views else None,
     )
 
 
 def one_answer(answer: Answer) -> OneAnswer:
-    """Gives an answer without its support."""
+    """Returns an answer without its support."""
     return OneAnswer(entity=answer.entity, label=answer.label, known=answer.known, probability=answer.probability)
 
 

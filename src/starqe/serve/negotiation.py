@@ -1,8 +1,8 @@
-"""The form of SPARQL results that suits a client: its Accept header against what there is."""
+"""Content negotiation: the form of a result that an Accept header asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from pyoxigraph import QueryResultsFormat
+from pyoxigraph import QueryResultsFormat, RdfFormat
 
 FORMS: Mapping[str, QueryResultsFormat] = {
     "application/sparql-results+json": QueryResultsFormat.JSON,
@@ -13,17 +13,30 @@ FORMS: Mapping[str, QueryResultsFormat] = {
     "text/csv": QueryResultsFormat.CSV,
     "text/tab-separated-values": QueryResultsFormat.TSV,
 }
-"""Media type -> form; of those that suit a client alike, the first is taken."""
+"""Media type -> form of rows; of those with equal quality, the first is chosen."""
+
+BOOLEANS = tuple(media_type for media_type, form in FORMS.items() if form in (QueryResultsFormat.JSON, QueryResultsFormat.XML))
+"""The media types that have a form for the result of ASK."""
+
+GRAPHS: Mapping[str, RdfFormat] = {
+    "text/turtle": RdfFormat.TURTLE,
+    "application/n-triples": RdfFormat.N_TRIPLES,
+    "application/rdf+xml": RdfFormat.RDF_XML,
+    "application/ld+json": RdfFormat.JSON_LD,
+    "application/trig": RdfFormat.TRIG,
+    "application/n-quads": RdfFormat.N_QUADS,
+}
+"""Media type -> form of the triples of CONSTRUCT and DESCRIBE."""
 
 
-def choose(accept: str) -> str | None:
-    """Gives the media type of `FORMS` that an Accept header likes best, or None where it allows none; empty means anything.
+def choose(accept: str, offered: Iterable[str] = FORMS) -> str | None:
+    """Returns the media type of those offered that an Accept header prefers, or None if it allows none; an empty header allows all.
 
-    The most specific range that matches a media type decides about it; a quality of 0 forbids it. Parameters other than
-    the quality are not looked at.
+    The most specific range that matches a media type decides; a quality of 0 excludes it. Parameters other than the quality are
+    ignored.
     """
     ranges = [_range(part) for part in accept.split(",") if part.strip()] or [("*/*", 1.0)]
-    qualities = {media_type: _quality(media_type, ranges) for media_type in FORMS}
+    qualities = {media_type: _quality(media_type, ranges) for media_type in offered}
     best = max(qualities, key=lambda media_type: qualities[media_type])
     return best if qualities[best] > 0 else None
 

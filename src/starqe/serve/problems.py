@@ -1,8 +1,8 @@
-"""What goes wrong, as HTTP says it: a status, and one JSON body for every error.
+"""Errors as HTTP responses: a status, and one JSON body for every error.
 
-    {"error": {"kind": "SparqlError", "message": "…", "line": 3, "column": 5, "offset": 41, "length": 5}}
+    {"error": {"kind": "SparqlError", "message": "…", "line": 3, "column": 5, "offset": 41, "length": 5, "suggestions": []}}
 
-The four numbers stand there only where the error has a place in the query.
+The numbers and the suggestions (texts that may replace the place) are given only where the error has a place in the query.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from starqe.errors import InputError, SparqlError, StarqeError, UnsupportedError
 
 
 class HttpError(Exception):
-    """A request that is not answered."""
+    """A request that is refused."""
 
     def __init__(self, status: int, message: str, kind: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -24,15 +24,15 @@ class HttpError(Exception):
         self.kind = kind or HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
 
     def response(self) -> Response:
-        """Gives what the client is told."""
+        """Returns the response to the client."""
         return error_response(self.status, self.kind, self.message, headers=self.headers)
 
 
 class BusyError(HttpError):
-    """There is too much to do; the client may try again."""
+    """The service has too much to do; the client may try again."""
 
-    def __init__(self, message: str, retry_seconds: int) -> None:
-        super().__init__(503, message, "Busy", {"Retry-After": str(retry_seconds)})
+    def __init__(self, message: str, retry_seconds: int, kind: str = "Busy") -> None:
+        super().__init__(503, message, kind, {"Retry-After": str(retry_seconds)})
 
 
 class ClientGoneError(Exception):
@@ -42,20 +42,24 @@ class ClientGoneError(Exception):
 def error_response(
     status: int, kind: str, message: str, place: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Gives the body that all errors have."""
-    message = message.encode("utf-8", "replace").decode()  # JSON may bring half a surrogate pair, and messages repeat what they met
+    """Returns a response with the body that all errors have."""
+    message = message.encode("utf-8", "replace").decode()  # JSON may contain half a surrogate pair, and messages repeat their input
     return JSONResponse({"error": {"kind": kind, "message": message, **(place or {})}}, status, dict(headers or {}))
 
 
 def refusal(error: StarqeError) -> Response | None:
-    """Gives the response to an error that the client can mend, or None: other messages may name files of the server."""
+    """Returns the response to an error that the client can correct, or None: other messages may name files of the server."""
     if not isinstance(error, InputError | UnsupportedError):
         return None
-    place = {key: getattr(error, key) for key in ("line", "column", "offset", "length")} if isinstance(error, SparqlError) else {}
+    place = (
+        {key: getattr(error, key) for key in ("line", "column", "offset", "length", "suggestions")}
+        if isinstance(error, SparqlError)
+        else {}
+    )
     return error_response(400, type(error).__name__, str(error), place)
 
 
 def failure() -> tuple[str, Response]:
-    """Gives an id for the log, and the response to what nobody foresaw: nothing but the id."""
+    """Returns an id for the log, and the response to an unexpected exception, which contains nothing but the id."""
     id_ = secrets.token_hex(6)
     return id_, error_response(500, "InternalError", f"something went wrong here. The log of the service has it under the id {id_}")

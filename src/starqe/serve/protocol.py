@@ -1,5 +1,6 @@
 """The SPARQL 1.1 Protocol: queries by GET, form and direct POST; results in the form that the client likes best."""
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -7,11 +8,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from starqe.ask import THRESHOLD
+from starqe.errors import KnownOnlyError
+from starqe.queries.sparql.read import SparqlRequest
+from starqe.queries.sparql.store import Rows, Triples
 from starqe.serve.api import documented
 from starqe.serve.bodies import EXAMPLE
-from starqe.serve.negotiation import FORMS, choose
+from starqe.serve.negotiation import BOOLEANS, FORMS, GRAPHS, choose
 from starqe.serve.problems import HttpError
-from starqe.serve.results import write_results
+from starqe.serve.results import write_boolean, write_graph, write_results, write_rows
 from starqe.serve.service import AskOptions, Service
 
 FORM, DIRECT = "application/x-www-form-urlencoded", "application/sparql-query"
@@ -24,13 +29,16 @@ REFUSED = {
 _MOST_FIELDS = 100
 NOTE = "Starqe-Note"
 """The header that carries the notes to the answers, which SPARQL results have no place for."""
+KNOWN_ONLY = "These are known facts only: nothing is predicted for a query of this form."
+"""The note to a result that the store of known facts has given."""
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 _PARAMETERS: list[dict[str, Any]] = [
     {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
     for name, text, schema in (
-        ("top", "How many answers are wanted, known and predicted together.", {"type": "integer", "minimum": 1}),
-        ("threshold", "How probable a predicted answer has to be where top and LIMIT are left out.", {"type": "number", "default": 0.5}),
+        ("predicted", "Whether predicted rows follow the known ones.", {"type": "boolean"}),
+        ("top", "At most this many known and this many predicted rows.", {"type": "integer", "minimum": 1}),
+        ("threshold", "The least probability of a predicted row without top and LIMIT.", {"type": "number", "default": THRESHOLD}),
         ("known_only", "Leave the predictions out.", {"type": "boolean", "default": False}),
     )
 ]
@@ -45,7 +53,7 @@ _BODY = {
 
 
 def sparql_routes(service: Service) -> APIRouter:
-    """Gives the route ``/sparql``."""
+    """Returns the route ``/sparql``."""
     errors = documented((406, "No form of results suits the Accept header."), (415, "The body is neither a form nor a query."))
     found = {"description": "SPARQL results.", "content": {form: {"schema": {}} for form in FORMS}}
     router = APIRouter(tags=["SPARQL"], responses={**errors, 200: found}, default_response_class=Response)
@@ -64,17 +72,43 @@ def sparql_routes(service: Service) -> APIRouter:
         return await respond(client, [*fields(client.url.query), ("query", _text(body))])
 
     async def respond(client: Request, given: list[tuple[str, str]]) -> Response:
-        text, options = _query(given), _options(given)
-        media_type = choose(",".join(client.headers.getlist("accept")))
-        if media_type is None:
-            raise HttpError(406, f"results come as {', '.join(FORMS)}, found Accept: {client.headers['accept']}")
-        request = await service.read(text, client)
+        text, accept = _query(given), ",".join(client.headers.getlist("accept"))
+        try:
+            request = await service.read(text, client)
+        except KnownOnlyError as error:
+            return await respond_known(client, text, accept, f"{KNOWN_ONLY} {error}")
+        media_type = _chosen(accept, FORMS)
+        options = _options(given, request)
         answers = await service.ask(request, options, client)
-        content = write_results(request, answers, service.answerer.graph.names, FORMS[media_type])
+        names, form = service.answerer.graph.names, FORMS[media_type]
+        content = await service.write(lambda: write_results(request, answers, names, form), client)
         headers = {NOTE: _header(" ".join(answers.notes))} if answers.notes else {}
         return Response(content, media_type=media_type, headers={"Vary": "Accept", **headers})
 
+    async def respond_known(client: Request, text: str, accept: str, note: str) -> Response:
+        found = await service.ask_known(text, client)
+        match found:
+            case bool():
+                media_type = _chosen(accept, BOOLEANS)
+                content = write_boolean(found, FORMS[media_type])
+            case Rows():
+                media_type = _chosen(accept, FORMS)
+                content = await service.write(lambda: write_rows(found.variables, found.rows, FORMS[media_type]), client)
+            case Triples():
+                media_type = _chosen(accept, GRAPHS)
+                content = await service.write(lambda: write_graph(found.lines, GRAPHS[media_type]), client)
+        if not isinstance(found, bool) and not found.complete:
+            note = f"{note} Only the first {service.settings.known:,} rows are given."
+        return Response(content, media_type=media_type, headers={"Vary": "Accept", NOTE: _header(note)})
+
     return router
+
+
+def _chosen(accept: str, offered: Iterable[str]) -> str:
+    media_type = choose(accept, offered)
+    if media_type is None:
+        raise HttpError(406, f"results come as {', '.join(offered)}, found Accept: {accept}")
+    return media_type
 
 
 def fields(text: str) -> list[tuple[str, str]]:
@@ -92,9 +126,9 @@ def fields(text: str) -> list[tuple[str, str]]:
 
 
 def _query(given: list[tuple[str, str]]) -> str:
-    """Gives the one query, and refuses what the protocol has and this service does not."""
-    for name, _ in given:
-        if name in REFUSED:
+    """Returns the one query, and refuses what the protocol has and this service does not."""
+    for name, value in given:
+        if name in REFUSED and value:  # forms send what was left empty
             raise HttpError(400, REFUSED[name])
     texts = [value for name, value in given if name == "query"]
     if len(texts) != 1:
@@ -102,17 +136,21 @@ def _query(given: list[tuple[str, str]]) -> str:
     return texts[0]
 
 
-def _options(given: list[tuple[str, str]]) -> AskOptions:
+def _options(given: list[tuple[str, str]], request: SparqlRequest) -> AskOptions:
+    """Reads the parameters. A client that names nothing of predictions gets known rows only: a guess must not look like a fact."""
     values = dict(given)
+    wants_predicted = request.known or request.score or "top" in values or "threshold" in values
     try:
         top = int(values["top"]) if "top" in values else None
-        threshold = float(values.get("threshold", AskOptions.threshold))
+        threshold = float(values.get("threshold", THRESHOLD))
+        predicted = _TRUTHS[values["predicted"].lower()] if "predicted" in values else wants_predicted
         known_only = _TRUTHS[values.get("known_only", "false").lower()]
     except (KeyError, ValueError):
-        raise HttpError(400, "'top' is a number, 'threshold' a number from 0 to 1, and 'known_only' true or false") from None
+        rule = "'top' is a number, 'threshold' a number from 0 to 1, and 'predicted' and 'known_only' are true or false"
+        raise HttpError(400, f"{rule}. Correct the parameter") from None
     if (top is not None and top < 1) or not 0 <= threshold <= 1:
         raise HttpError(400, f"'top' is 1 or more, and 'threshold' from 0 to 1, found {top} and {threshold}")
-    return AskOptions(top, threshold, known_only)
+    return AskOptions(top, threshold, known_only or not predicted)
 
 
 def _media_type(client: Request) -> str:

@@ -1,14 +1,15 @@
 """Answers as SPARQL results: JSON, XML, CSV and TSV by the W3C's rules."""
 
 import io
-import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyoxigraph import BlankNode, QueryResultsFormat, parse_query_results
+import orjson
+from pyoxigraph import BlankNode, QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
 
 from starqe.ask import Answer, Answers
 from starqe.kg import Names
-from starqe.queries.sparql import SparqlRequest
+from starqe.queries.sparql.read import SparqlRequest
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -27,8 +28,28 @@ def write_results(request: SparqlRequest, answers: Answers, names: Names, form: 
         return _node(answer.support[column], names)
 
     rows = [{column: binding(answer, column) for column in request.columns} for answer in answers]
-    content: dict[str, Any] = {"head": {"vars": request.columns}, "results": {"bindings": rows}}
-    written = json.dumps(content, ensure_ascii=False).encode()
+    return write_rows(request.columns, rows, form)
+
+
+def write_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], form: QueryResultsFormat) -> bytes:
+    """Writes rows of terms, each in the form that it has in JSON."""
+    return _written({"head": {"vars": columns}, "results": {"bindings": rows}}, form)
+
+
+def write_boolean(value: bool, form: QueryResultsFormat) -> bytes:
+    """Writes the result of ASK."""
+    return _written({"head": {}, "boolean": value}, form)
+
+
+def write_graph(lines: Sequence[str], form: RdfFormat) -> bytes:
+    """Writes triples, which come as lines of N-Triples."""
+    output = io.BytesIO()
+    serialize(parse("\n".join(lines), format=RdfFormat.N_TRIPLES), output, format=form)
+    return output.getvalue()
+
+
+def _written(content: dict[str, Any], form: QueryResultsFormat) -> bytes:
+    written = orjson.dumps(content)
     if form == QueryResultsFormat.JSON:
         return written
     # pyoxigraph makes the other forms; results are something that it reads, but cannot build row by row.
@@ -38,7 +59,7 @@ def write_results(request: SparqlRequest, answers: Answers, names: Names, form: 
 
 
 def iri(entity: str, names: Names) -> str:
-    """Gives an entity as RDF writes it: an IRI, or a blank node with ``_:`` before it."""
+    """Returns an entity as RDF writes it: an IRI, or a blank node with ``_:`` before it."""
     term = names.entities.term(entity)
     return str(term) if isinstance(term, BlankNode) else term.value
 

@@ -1,9 +1,10 @@
-"""What all routes share: an answerer behind a queue, and its limits."""
+"""What all routes share: an answerer behind queues, and its limits."""
 
 import asyncio
 import contextlib
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,17 +12,24 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from starqe.ask import Answerer, Answers, Explanation
-from starqe.queries.sparql import SparqlRequest
-from starqe.serve.batches import Alone, Batches, Gone
+from starqe.ask import THRESHOLD, Answerer, Answers, Explanation
+from starqe.deadline import Deadline
+from starqe.queries.sparql.read import SparqlRequest
+from starqe.queries.sparql.store import PARALLEL, StoreResult
 from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
-from starqe.serve.metrics import Metrics
-from starqe.serve.problems import HttpError
+from starqe.serve.problems import BusyError, HttpError
+from starqe.serve.running.batches import Batches, Gone
+from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.workers import Worker
 from starqe.serve.settings import ServeSettings
 
 T = TypeVar("T")
 log = logging.getLogger("starqe.serve")
+SHORT_BYTES = 2_048
+"""Longer queries are read in a thread of their own: reading takes time in proportion to the length."""
+BATCHED_ATOMS = 4
+"""Queries with more triple patterns are never batched: they may take long, and others would wait for them."""
 
 
 @dataclass(frozen=True)
@@ -29,47 +37,82 @@ class AskOptions:
     """How many answers are wanted."""
 
     top: int | None = None
-    threshold: float = 0.5
+    threshold: float = THRESHOLD
     known_only: bool = False
 
 
-class Service:
-    """Answers for many clients at a time.
+@dataclass(frozen=True)
+class _Ask:
+    """What queries that are answered together have in common."""
 
-    One thread reads queries and looks up names, which takes milliseconds; another one answers, which takes longer. So a query
-    that breaks a rule is refused before it waits, and never shares a batch with others.
+    options: AskOptions
+    supported: bool
+    """Whether SELECT has further variables, which every answer is explained for."""
+
+
+class Service:
+    """Answers many clients at a time.
+
+    One thread reads queries and looks up names, two answer (see `Batches`), and one writes responses. So a query that breaks a
+    rule is refused before it waits, and the threads that answer never wait for the network or for JSON.
     """
 
     def __init__(self, answerer: Answerer, settings: ServeSettings) -> None:
         self.answerer, self.settings, self.metrics = answerer, settings, Metrics()
         self.batches = Batches(self._work, settings, self.metrics)
-        self._reading = ThreadPoolExecutor(1, "reading")
+        self.metrics.add_gauge("starqe_waiting_queries", "Queries that wait to be answered.", lambda: len(self.batches))
+        self._reading, self._reading_long, self._writing = Worker("reading"), Worker("reading long queries"), Worker("writing")
+        self._long = 0
+        self._storing = ThreadPoolExecutor(PARALLEL, "storing")  # its threads only wait for the store's process
         self._examples: list[Example] = []
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends; what the first queries need is built before."""
+        """Answers until the block ends; indexes that the first queries need are built before."""
         self.answerer.warm_up()
         async with self.batches.running():
             yield
-        self._reading.shutdown(wait=False, cancel_futures=True)
+        for worker in (self._reading, self._reading_long, self._writing):
+            worker.close()
+        self.answerer.close()
+        self._storing.shutdown(wait=False, cancel_futures=True)
 
     async def read(self, text: str, client: Request) -> SparqlRequest:
         """Reads a query.
 
         Raises:
-            HttpError: The text is not Unicode.
+            HttpError: The text is not Unicode, is too long, or too many long ones wait.
             SparqlError: The text is not of the language, or asks for too much at once.
         """
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise HttpError(400, "a query is Unicode text, found half a surrogate pair")
         if self.settings.log_queries:
             log.info("query %s", json.dumps(text))
-        return await self.look_up(lambda: self.answerer.read(text, self.settings.atoms), client)
+        if (size := len(text.encode())) > self.settings.query_bytes:
+            message = f"a query has at most {self.settings.query_bytes:,} bytes here, found {size:,}. Ask several queries"
+            raise HttpError(413, message, "QueryTooLong")
+        if size <= SHORT_BYTES:
+            return await self.look_up(lambda: self.answerer.read(text, self.settings.atoms), client)
+        return await self._read_long(text, client)
+
+    async def _read_long(self, text: str, client: Request) -> SparqlRequest:
+        """Reads a long query in a thread of its own, so that short ones need not wait for it."""
+        if self._long >= self.settings.slow_waiting:
+            raise BusyError(f"{self._long} long queries wait already. Try again later", self.settings.retry_seconds)
+        self._long += 1
+        try:
+            submitted = self._reading_long.submit(lambda: self.answerer.read(text, self.settings.atoms))
+            return await self.batches.first(asyncio.wrap_future(submitted), _gone(client))
+        finally:
+            self._long -= 1
 
     async def look_up(self, function: Callable[[], T], client: Request) -> T:
-        """Gives the result of something short, from the thread that reads."""
-        return await self.batches.first(asyncio.get_running_loop().run_in_executor(self._reading, function), _gone(client))
+        """Returns the result of a short function, which runs in the thread that reads queries."""
+        return await self.batches.first(asyncio.wrap_future(self._reading.submit(function)), _gone(client))
+
+    async def write(self, function: Callable[[], T], client: Request) -> T:
+        """Returns what a function writes. It runs in a thread of its own: a long response holds up neither clients nor answers."""
+        return await self.batches.first(asyncio.wrap_future(self._writing.submit(function)), _gone(client))
 
     async def ask(self, request: SparqlRequest, options: AskOptions, client: Request) -> Answers:
         """Answers a query.
@@ -80,8 +123,27 @@ class Service:
         """
         if options.top is not None and options.top > self.settings.top:
             raise HttpError(422, f"'top' is at most {self.settings.top:,} here, found {options.top:,}")
-        found: Answers = await self.batches.do((options, Alone() if request.support else None), request, _gone(client))
+        kind = _Ask(options, bool(request.support))
+        alone = kind.supported or len(request.query.all_atoms) > BATCHED_ATOMS
+        found: Answers = await self.batches.do(kind, request, _gone(client), alone)
         return found
+
+    async def ask_known(self, text: str, client: Request) -> StoreResult:
+        """Answers any SPARQL query from known facts. It is stopped when its time is over, or when the client leaves.
+
+        Raises:
+            QueryError: The text is not SPARQL.
+            UnsupportedError: It asks another service, or needs too much memory.
+            HttpError: The time for a query is over.
+        """
+        waiting = threading.Event()
+        waiting.set()
+        deadline = Deadline(self.settings.seconds, waiting.is_set)
+        found = self._storing.submit(lambda: self.answerer.ask_known(text, max_rows=self.settings.known, deadline=deadline))
+        try:
+            return await self.batches.first(asyncio.wrap_future(found), _gone(client))
+        finally:
+            waiting.clear()
 
     async def explain(self, request: SparqlRequest, entity: str, client: Request) -> Explanation:
         """Explains one answer.
@@ -90,18 +152,17 @@ class Service:
             InputError: The entity does not occur in the graph.
             UnsupportedError: The answer is not known, and the query has a form that cannot be predicted.
         """
-        found: Explanation = await self.batches.do(("explain", Alone()), (request, entity), _gone(client))
+        found: Explanation = await self.batches.do("explain", (request, entity), _gone(client), alone=True)
         return found
 
     async def examples(self, client: Request) -> list[Example]:
-        """Gives some queries that this graph can be asked; they are drawn once."""
+        """Returns some example queries of this graph; they are sampled once."""
         return self._examples or await self.batches.do("examples", None, _gone(client))
 
-    def _work(self, kind: Hashable, items: Sequence[Any]) -> list[Any]:
-        """Does jobs of one kind, in the thread that answers."""
+    def _work(self, kind: Hashable, items: Sequence[Any], deadline: Deadline) -> list[Any]:
+        """Does jobs of one kind, in a thread that answers."""
         match kind:
-            case AskOptions() as options, alone:
-                supported = alone is not None
+            case _Ask(options, supported):
                 return self.answerer.ask_many(
                     items,
                     top=options.top,
@@ -109,10 +170,11 @@ class Service:
                     known_only=options.known_only,
                     max_known=min(self.settings.known, self.settings.known_supported) if supported else self.settings.known,
                     max_predicted=min(self.settings.top, self.settings.top_supported) if supported else self.settings.top,
+                    deadline=deadline,
                 )
-            case "explain", _:
-                return [self.answerer.explain(request, entity) for request, entity in items]
-        self._examples = self._examples or examples(self.answerer.graph)  # kept also if all who asked have left
+            case "explain":
+                return [self.answerer.explain(request, entity, deadline=deadline) for request, entity in items]
+        self._examples = self._examples or examples(self.answerer.graph)  # kept even if all clients have left
         return [self._examples] * len(items)
 
 

@@ -1,4 +1,4 @@
-"""What the service allows: who may ask, how much at once, and for how long."""
+"""Settings of the service: who may ask, how much at once, and for how long."""
 
 import pydantic
 
@@ -11,42 +11,56 @@ class ServeSettings(Section):
     """The limits of the service, and who may ask."""
 
     name: str = "graph"
-    """What the graph is called on the page."""
+    """Name of the graph on the page."""
     hosts: tuple[str, ...] = LOCAL_HOSTS
-    """The names by which the service may be called (the Host header); ``*`` allows every name."""
+    """Host names that the service answers to (the Host header); ``*`` allows every name."""
     token: str | None = pydantic.Field(default=None, min_length=1, repr=False)
-    """What a client has to know to be answered; without one everybody is answered who can reach the service."""
+    """Token that clients have to send; without one, everybody who can reach the service is answered."""
     cors: tuple[str, ...] = ()
-    """The origins whose pages may ask from a browser; ``*`` allows every page."""
+    """Origins whose pages may ask from a browser; ``*`` allows every page."""
     log_queries: bool = False
-    """Whether the log says what was asked."""
+    """Whether queries are logged."""
 
     body_bytes: int = pydantic.Field(default=65_536, ge=1_024)
-    """The longest request body, and the longest line and headers of a request."""
+    """Maximum size of a request body; a longer one gets a 413."""
+    header_bytes: int = pydantic.Field(default=32_768, ge=1_024)
+    """Maximum size of a request line with its headers; longer ones get a 431."""
+    query_bytes: int = pydantic.Field(default=16_384, ge=1)
+    """Maximum size of a query text; a longer one gets a 413."""
     atoms: int = pydantic.Field(default=12, ge=1)
-    """How many triple patterns a query may have."""
+    """Maximum number of triple patterns in a query."""
     top: int = pydantic.Field(default=1_000, ge=1)
-    """How many predicted answers there are at most."""
+    """Maximum number of predicted answers."""
     known: int = pydantic.Field(default=10_000, ge=1)
-    """How many known answers there are at most; a note says when there are more."""
+    """Maximum number of known answers; a note says when there are more."""
     top_supported: int = pydantic.Field(default=50, ge=1)
-    """How many predicted answers there are at most where SELECT has further variables: each answer is explained for them."""
+    """Maximum number of predicted answers where SELECT has further variables: each answer is explained for them."""
     known_supported: int = pydantic.Field(default=1_000, ge=1)
-    """How many known answers there are at most where SELECT has further variables."""
+    """Maximum number of known answers where SELECT has further variables."""
 
     batch: int = pydantic.Field(default=32, ge=1)
-    """How many waiting queries are answered together."""
+    """Maximum number of queries that are answered together."""
     waiting: int = pydantic.Field(default=64, ge=1)
-    """How many queries may wait; the next one is refused with 503."""
+    """Maximum number of queries that wait; the next one is refused with 503."""
+    quick_seconds: float = pydantic.Field(default=0.3, gt=0)
+    """How long a query may hold up others (or four times the usual time, if that is more); then it moves to the slow lane."""
+    slow_waiting: int = pydantic.Field(default=8, ge=0)
+    """Maximum number of queries that wait in the slow lane; the next one is refused with 503."""
     requests: int = pydantic.Field(default=128, ge=1)
-    """How many requests are worked on at the same time; the next one is refused with 503."""
+    """Maximum number of requests that are handled at a time; the next one is refused with 503."""
     connections: int = pydantic.Field(default=512, ge=1)
-    """How many connections may be open."""
+    """Maximum number of open connections; on the next ones only /health and /metrics are answered, and then none at all."""
     seconds: float = pydantic.Field(default=10.0, gt=0)
-    """How long a query may take, waiting included; then it is answered with 503."""
+    """Time limit of a query, waiting included; then it is refused with 503."""
     read_seconds: float = pydantic.Field(default=10.0, gt=0)
-    """How long a client may take to send its headers, and again for its body; then 408, or the connection is closed."""
+    """Time limit for sending headers, and again for the body; then the connection is closed, or gets a 408."""
+    write_seconds: float = pydantic.Field(default=30.0, gt=0)
+    """How long a client may take to read a response; then the connection is closed."""
+    unsent_bytes: int = pydantic.Field(default=1 << 26, ge=1)
+    """Maximum total size of the responses that clients have not read; beyond it, the connection that waits the longest is closed."""
+    stop_seconds: float = pydantic.Field(default=10.0, gt=0)
+    """How long the service may take to end after SIGTERM or SIGINT; it ends then in any case."""
     idle_seconds: int = pydantic.Field(default=5, ge=1)
     """How long a connection stays open between two requests."""
     retry_seconds: int = pydantic.Field(default=1, ge=1)
-    """When a client that got a 503 should try again (the header Retry-After)."""
+    """Value of the header Retry-After of a 503."""

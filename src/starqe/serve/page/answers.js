@@ -1,11 +1,12 @@
-// The ranked answers, each with its mark, its probability and, opened, its explanation.
+// The answers: the known ones, then the predicted ones with their probabilities; each opens its explanation.
 
 import { latest } from "./api.js";
-import { byId, counted, html, percent } from "./dom.js";
+import { byId, html, percent } from "./dom.js";
+import { downloads } from "./download.js";
 import { explainIn } from "./explanation.js";
 import { mark } from "./marks.js";
 
-/** Gives an identifier as quiet text, with a link where it is an address of the web. */
+/** Returns an identifier as quiet text, with a link where it is an address of the web. */
 function identifier({ entity, iri }) {
   const address = [entity, iri].find((text) => /^https?:\/\/[^\s]+$/i.test(text ?? ""));
   if (!address) return html("span", { class: "identifier" }, entity);
@@ -39,14 +40,14 @@ function row(answer, number, query) {
     "button",
     { type: "button", class: "answer", "aria-expanded": "false", "aria-controls": panel.id },
     html("span", { class: "label" }, answer.label || answer.entity),
-    mark(answer.known),
-    bar(answer.probability),
-    html("span", { class: "probability" }, percent(answer.probability)),
+    !answer.known && bar(answer.probability),
+    !answer.known && html("span", { class: "probability" }, percent(answer.probability)),
+    html("span", { class: "why", "aria-hidden": "true" }, "why?"),
   );
   const open = async () => {
     button.setAttribute("aria-expanded", "true");
     panel.hidden = false;
-    panel.replaceChildren(html("p", { class: "busy" }, "Looking for the reasons …"));
+    panel.replaceChildren(html("p", { class: "busy" }, "Looking for reasons …"));
     try {
       await explain(panel);
     } catch (error) {
@@ -75,61 +76,100 @@ function row(answer, number, query) {
   return item;
 }
 
-function summary({ answers, milliseconds }) {
-  const known = answers.filter((answer) => answer.known).length;
-  const time =
-    milliseconds < 1000
-      ? `${milliseconds < 10 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`
-      : `${(milliseconds / 1000).toFixed(1)} s`;
-  return `${counted(answers.length, "answer")}: ${known} known, ${answers.length - known} predicted · ${time}`;
+/** Counts the answers that are shown, and all that are known; `exact` is false if there may be more. */
+function counted(content) {
+  const known = content.answers.filter((answer) => answer.known).length;
+  const { counts } = content;
+  return { known, all: Math.max(known, counts?.known ?? known), exact: counts?.known_exact ?? true, predicted: content.answers.length - known };
 }
 
-function legend(splits) {
-  const all = splits.length > 1 ? `${splits.slice(0, -1).join(", ")} and ${splits.at(-1)}` : splits.join("");
+const number = (value) => value.toLocaleString("en");
+
+function knownTitle({ known, all, exact }) {
+  if (exact && known === all) return `Known: ${number(known)}`;
+  return `Known: ${number(known)} of ${exact ? "" : "at least "}${number(all)}`;
+}
+
+function duration(milliseconds) {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds < 10 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;
+}
+
+const UNCALIBRATED = "Not calibrated: there was too little data to check these percentages. Read them as an order, not as probabilities.";
+
+/** Makes the known or the predicted answers under their title and what it means. */
+function group(title, isKnown, text, answers, first, query, chip = null) {
+  const id = isKnown ? "known-title" : "predicted-title";
   return html(
-    "dl",
-    { class: "legend" },
-    html("div", {}, html("dt", {}, mark(true)), html("dd", {}, `The facts of the graph prove it. What counts as known: ${all}.`)),
-    html(
-      "div",
-      {},
-      html("dt", {}, mark(false)),
-      html("dd", {}, "They do not. The percentage is how probable it is that the complete graph would."),
-    ),
+    "section",
+    { class: "group", "aria-labelledby": id },
+    html("h3", { id }, mark(isKnown, title), chip),
+    html("p", { class: "meaning" }, text),
+    answers.length > 0 &&
+      html(
+        "ol",
+        { class: "ranking" },
+        answers.map((answer, i) => row(answer, first + i, query)),
+      ),
   );
 }
 
-/** Shows the places where answers appear; gives functions for each state they can be in. */
+function groups(content, query) {
+  const { answers, known_splits: splits } = content;
+  const counts = counted(content);
+  const all = splits.length > 1 ? `${splits.slice(0, -1).join(", ")} and ${splits.at(-1)}` : splits.join("");
+  const [known, predicted] = [answers.filter((answer) => answer.known), answers.filter((answer) => !answer.known)];
+  const isCalibrated = content.calibrated ?? true;
+  const chip = isCalibrated ? null : html("span", { class: "chip", title: UNCALIBRATED }, "not calibrated");
+  const meaning = isCalibrated
+    ? "Not in the graph: the model's guesses. The percentage says how likely each is."
+    : `Not in the graph: the model's guesses. ${UNCALIBRATED}`;
+  return [
+    group(knownTitle(counts), true, `Facts of the graph prove these (${all}).`, known, 0, query),
+    group(`Predicted: ${number(counts.predicted)}`, false, meaning, predicted, known.length, query, predicted.length > 0 && chip),
+  ];
+}
+
+/** Finds the places where answers appear; returns functions for each state they can be in. */
 export function makeAnswers(say) {
   const [place, line] = [byId("answers"), byId("summary")];
+  let shown = null; // the query that the answers are for, and how long it took
   const busy = (is) => place.setAttribute("aria-busy", String(is));
+  const replace = (text, ...children) => {
+    busy(false);
+    place.classList.remove("old");
+    line.textContent = text;
+    place.replaceChildren(...children);
+  };
   return {
     busy() {
       busy(true);
       line.textContent = "Asking …";
     },
     show(content, query) {
-      busy(false);
-      line.textContent = summary(content);
-      say(line.textContent);
-      const none = "Nothing in the graph answers this, and nothing is probable enough. Ask for the best ten, or for less at once.";
-      place.replaceChildren(
+      const counts = counted(content);
+      shown = { query, duration: duration(content.milliseconds) };
+      say(`${knownTitle(counts)}. Predicted: ${number(counts.predicted)}.`);
+      const none = "No answer is known, and none is likely enough. Ask for the best ten, or leave a condition out.";
+      replace(
+        shown.duration,
         ...content.notes.map((note) => html("p", { class: "note" }, note)),
-        content.answers.length
-          ? html(
-              "ol",
-              { class: "ranking" },
-              content.answers.map((answer, i) => row(answer, i, query)),
-            )
-          : html("p", { class: "empty" }, none),
-        legend(content.known_splits),
+        ...(content.answers.length ? groups(content, query) : [html("p", { class: "empty" }, none)]),
+        ...(content.answers.length ? [downloads(content, query)] : []),
       );
     },
+    /** Dims the answers while the text in the editor is another query. */
+    compare(query) {
+      if (shown === null) return;
+      const isOld = query.trim() !== shown.query.trim();
+      place.classList.toggle("old", isOld);
+      line.textContent = isOld ? "Answers to the query before your change" : shown.duration;
+    },
     fail(error, again) {
-      busy(false);
-      line.textContent = "";
+      shown = null;
       say(error.message);
-      place.replaceChildren(
+      replace(
+        "",
         html(
           "div",
           { class: "failure" },
@@ -139,9 +179,8 @@ export function makeAnswers(say) {
       );
     },
     clear(text) {
-      busy(false);
-      line.textContent = "";
-      place.replaceChildren(html("p", { class: "empty" }, text));
+      shown = null;
+      replace("", html("p", { class: "empty" }, text));
     },
   };
 }

@@ -20,7 +20,7 @@ let tokenInMemory = null; // where the browser keeps nothing for us
 let asking = null;
 let askForToken = async () => null;
 
-/** Sets how to ask the reader for a token: a function of whether one was refused, that gives a token or null. */
+/** Sets how to ask the reader for a token: a function of whether one was refused, that returns a token or null. */
 export function onTokenWanted(ask) {
   askForToken = ask;
 }
@@ -38,7 +38,7 @@ function keepToken(value) {
   try {
     sessionStorage.setItem(TOKEN, value);
   } catch {
-    // It lasts as long as the page, then.
+    // Then it lasts only until the page is closed.
   }
 }
 
@@ -86,14 +86,14 @@ async function read(response) {
   throw new ServiceError(message, { status: response.status, place });
 }
 
-/** Makes a function whose newer call aborts the older one. It gets a signal first, and an aborted call gives undefined. */
+/** Makes a function whose newer call aborts the older one. It gets a signal first, and an aborted call returns undefined. */
 export function latest(work) {
   let controller = null;
   const run = async (...values) => {
     controller?.abort();
-    const mine = (controller = new AbortController());
+    const current = (controller = new AbortController());
     try {
-      return await work(mine.signal, ...values);
+      return await work(current.signal, ...values);
     } catch (error) {
       if (error.name === "AbortError") return undefined;
       throw error;

@@ -7,26 +7,29 @@ import { addCompletion } from "./completion.js";
 import { byId, counted, html } from "./dom.js";
 import { drawIn } from "./drawing.js";
 import { makeEditor } from "./editor.js";
+import { addHelp } from "./help.js";
+import { showRelations } from "./relations.js";
 import { askForToken } from "./token.js";
 
-const PAUSE = 200; // how long one stops typing before the text is checked
+const PAUSE = 200; // without typing, before the query is drawn
+const SETTLED = 1200; // without typing, before a problem is shown: until then one is still writing
 const RUN_KEY = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
 
-let timer = 0;
+let [timer, problemTimer] = [0, 0];
 let hasRun = false;
 
 const say = (text) => (byId("status").textContent = text);
 const graph = drawIn(byId("drawing"));
 const answers = makeAnswers(say);
 const editor = makeEditor(() => {
-  byId("problem").hidden = true;
-  editor.unmark();
+  clearProblem();
   graph.old();
+  answers.compare(editor.text);
   clearTimeout(timer);
   timer = setTimeout(check, PAUSE);
 });
 
-/** Gives what the form asks now. */
+/** Returns what the form asks now. */
 function asked() {
   const top = byId("by-top").checked ? Math.max(1, Math.round(byId("top").valueAsNumber) || DEFAULTS.top) : null;
   const share = byId("threshold").valueAsNumber / 100;
@@ -46,26 +49,46 @@ function fill({ query, top, threshold, knownOnly }) {
   byId("known-only").checked = knownOnly;
 }
 
+function clearProblem() {
+  clearTimeout(problemTimer);
+  byId("problem").hidden = true;
+  editor.unmark();
+}
+
 /** Shows what is wrong with the query: below the editor, and at its place in the text. */
 function showProblem(error) {
   const { place } = error;
+  const suggestions = place?.suggestions ?? [];
   const words = [error.message];
   if (place) {
     editor.mark(place);
     words[0] = error.message.replace(` (line ${place.line}, column ${place.column})`, "");
+    if (suggestions.length) words[0] = words[0].replace(/ (Did you mean|Write the identifier of one:) [^]*$/, "");
     words.unshift(
       html("button", { type: "button", class: "quiet", onclick: editor.goToMark }, `Line ${place.line}, column ${place.column}`),
       ": ",
     );
   }
-  byId("problem").replaceChildren(...words);
+  const replace = (text) => html("button", { type: "button", class: "suggestion", onclick: () => editor.replaceMark(text) }, shown(text));
+  byId("problem").replaceChildren(
+    html("p", {}, words),
+    suggestions.length > 0 && html("p", { class: "suggestions" }, "Did you mean ", suggestions.map(replace)),
+  );
   byId("problem").hidden = false;
   graph.old();
 }
 
+/** Returns a suggestion as it is read: without its quotes. */
+function shown(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 function showDrawing(drawing) {
-  editor.unmark();
-  byId("problem").hidden = true;
+  clearProblem();
   byId("shapes").hidden = false;
   graph.show(drawing);
 }
@@ -84,7 +107,9 @@ async function check() {
     const content = await fetchCheck(query);
     if (content && query === editor.text) showDrawing(content.drawing);
   } catch (error) {
-    if (query === editor.text && !error.passing) showProblem(error);
+    if (query !== editor.text || error.passing) return;
+    clearTimeout(problemTimer);
+    problemTimer = setTimeout(() => query === editor.text && showProblem(error), SETTLED - PAUSE);
   }
 }
 
@@ -102,18 +127,18 @@ async function run(keep = true) {
     if (!content) return;
     if (query === editor.text) showDrawing(content.drawing);
     answers.show(content, query);
-    if (keep) bringIntoView(byId("found"));
+    bringIntoView(byId("found"));
   } catch (error) {
     if (error.passing) return answers.fail(error, () => run(false));
     if (query === editor.text) showProblem(error);
-    answers.clear("The query cannot be asked as it is: see what is said below it.");
+    answers.clear("The query cannot be answered yet: see the message below it.");
     say(error.message);
   }
 }
 
-/** Scrolls to what begins below the screen: on a phone the answers do. */
+/** Scrolls to what begins below the middle of the screen: on a phone the answers do. */
 function bringIntoView(element) {
-  if (element.getBoundingClientRect().top > innerHeight - 100) element.scrollIntoView({ behavior: "smooth" });
+  if (element.getBoundingClientRect().top > innerHeight / 2) element.scrollIntoView({ behavior: "smooth" });
 }
 
 async function copyLink() {
@@ -131,12 +156,14 @@ async function copyLink() {
 async function showGraph() {
   const content = await call("api/graph");
   byId("graph-name").textContent = content.name;
+  document.title = `${content.name} · starqe`;
   byId("graph-size").textContent = [
     counted(content.statements, "statement"),
     counted(content.entities, "entity", "entities"),
     counted(content.relations, "relation"),
   ].join(" · ");
   byId("version").textContent = content.version;
+  await showRelations(content.relations, editor.insertName);
 }
 
 async function showExamples(first) {
@@ -166,7 +193,7 @@ function fromAddress() {
   return true;
 }
 
-/** Fetches what the page begins with; says so where the service is not there, and how to go on. */
+/** Fetches what the page begins with; shows a message if the service cannot be reached. */
 async function start(fresh) {
   try {
     await Promise.all([showGraph(), showExamples(fresh)]);
@@ -177,6 +204,7 @@ async function start(fresh) {
 
 onTokenWanted(askForToken);
 addCompletion(editor, say);
+addHelp(editor.area);
 byId("run-key").textContent = RUN_KEY;
 byId("answers").dataset.empty = byId("answers").textContent.trim();
 byId("form").addEventListener("submit", (event) => {

@@ -1,26 +1,37 @@
-// Completes labels while one types inside of quotes: a list box under the word, by arrow keys, Enter and Escape.
+// Completes names while one types inside of quotes: a list under the word, by arrow keys, Enter, Tab and Escape.
 
 import { call, latest } from "./api.js";
 import { byId, counted, html } from "./dom.js";
-import { tokens } from "./editor.js";
+import { quoted, stringAt, tokens } from "./editor.js";
+import { used } from "./relations.js";
 
 const PAUSE = 120;
 const COUNT = 8;
+const TERMS = ["string", "variable", "iri", "name"];
+const RELATION_AFTER = { ";": 0, "{|": 0, ">>": 0 }; // the number of names after a sign where a relation stands; else 1
 
-/** Gives the string that the caret stands in: {start, end, prefix}, or null. */
-export function stringAt(text, caret) {
-  const found = tokens(text).find(({ kind, start, end }) => kind === "string" && start < caret && caret <= end);
-  if (!found) return null;
-  const quote = text[found.start];
-  const closed = found.end - found.start > 1 && text[found.end - 1] === quote;
-  if (closed && caret === found.end) return null;
-  // What follows up to the next quote belongs to this string, unless it ends in space: then that quote opens the next string.
-  const rest = closed ? text.slice(caret, found.end - 1) : "";
-  const whole = closed && (rest === "" || /\S$/.test(rest));
-  return { start: found.start, end: whole ? found.end : caret, prefix: text.slice(found.start + 1, caret).replace(/\\(.)/g, "$1") };
+/** Returns whether a relation stands at a place of a query, by the names since the last sign. */
+export function isRelationAt(text, place) {
+  let names = 0;
+  for (const { kind, start, end } of tokens(text.slice(0, place)).reverse()) {
+    if (TERMS.includes(kind)) names++;
+    else if (kind === "sign") return names === (RELATION_AFTER[text.slice(start, end)] ?? 1) && text.slice(start, end) !== ",";
+    else if (kind !== "comment") return false;
+  }
+  return false;
 }
 
-const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+/** Finds what a prefix may mean: names of the kind that stands at this place, or where there are none, of the other kind. */
+async function suggestions(signal, prefix, relationsFirst) {
+  for (const kind of relationsFirst ? ["relations", "entities"] : ["entities", "relations"]) {
+    const content = await call(`api/${kind}?count=${COUNT}&prefix=${encodeURIComponent(prefix)}`, { signal });
+    if (content[kind].length) return content[kind];
+  }
+  return [];
+}
+
+/** Returns what stands beside a label: how often a relation is used, or the identifier of an entity. */
+const beside = (option) => (option.statements !== undefined ? used(option) : option.entity !== option.label && option.entity);
 
 /** Adds completion to an editor; `say` tells a reader who does not see the list how long it is. */
 export function addCompletion(editor, say) {
@@ -28,7 +39,7 @@ export function addCompletion(editor, say) {
   const area = editor.area;
   let [options, active, timer] = [[], -1, 0];
 
-  const find = latest((signal, prefix) => call(`api/entities?count=${COUNT}&prefix=${encodeURIComponent(prefix)}`, { signal }));
+  const find = latest(suggestions);
 
   const close = () => {
     clearTimeout(timer);
@@ -52,15 +63,11 @@ export function addCompletion(editor, say) {
     const place = stringAt(area.value, area.selectionStart);
     const chosen = options[number];
     close();
-    if (!place || !chosen) return;
-    const alone = chosen.alone ? chosen.label || chosen.entity : chosen.entity;
-    area.focus();
-    area.setRangeText(quoted(alone), place.start, place.end, "end");
-    area.dispatchEvent(new Event("input", { bubbles: true }));
+    if (place && chosen) editor.replace(quoted(chosen.name), place.start, place.end);
   };
 
   const open = (found, start) => {
-    options = found.map((option) => ({ ...option, alone: found.filter((other) => other.label === option.label).length === 1 }));
+    options = found;
     if (!options.length) return close();
     list.replaceChildren(
       ...options.map((option, i) =>
@@ -73,8 +80,8 @@ export function addCompletion(editor, say) {
             onmousedown: (event) => event.preventDefault(),
             onclick: () => accept(i),
           },
-          html("span", { class: "label" }, option.label || option.entity),
-          option.label && option.label !== option.entity && html("span", { class: "identifier" }, option.entity),
+          html("span", { class: "label" }, option.label),
+          html("span", { class: "identifier" }, beside(option)),
         ),
       ),
     );
@@ -85,8 +92,8 @@ export function addCompletion(editor, say) {
     area.setAttribute("role", "combobox");
     area.setAttribute("aria-expanded", "true");
     area.setAttribute("aria-controls", list.id);
-    activate(-1);
-    say(`${counted(options.length, "label")}. Arrow keys choose.`);
+    activate(0);
+    say(`${counted(options.length, "suggestion")}. Arrow keys choose, Enter or Tab takes one.`);
   };
 
   const look = () => {
@@ -94,8 +101,8 @@ export function addCompletion(editor, say) {
     if (!place || !place.prefix.trim() || area.selectionStart !== area.selectionEnd) return close();
     clearTimeout(timer);
     timer = setTimeout(async () => {
-      const content = await find(place.prefix).catch(() => null);
-      if (content && document.activeElement === area) open(content.entities, place.start);
+      const found = await find(place.prefix, isRelationAt(area.value, place.start)).catch(() => null);
+      if (found && document.activeElement === area) open(found, place.start);
     }, PAUSE);
   };
 
@@ -105,9 +112,9 @@ export function addCompletion(editor, say) {
   area.addEventListener("keydown", (event) => {
     if (list.hidden || event.isComposing) return;
     const steps = { ArrowDown: 1, ArrowUp: -1 };
-    if (event.key in steps)
-      activate((active + steps[event.key] + options.length + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % options.length);
-    else if (event.key === "Enter" && active >= 0 && !event.ctrlKey && !event.metaKey) accept(active);
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (event.key in steps) activate((active + steps[event.key] + options.length) % options.length);
+    else if (["Enter", "Tab"].includes(event.key) && isPlain) accept(active);
     else if (event.key === "Escape") close();
     else {
       if (["Tab", "Enter", "ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) close();

@@ -18,7 +18,7 @@ export const html = (name, attributes = {}, ...children) => make(document.create
 /** Makes an SVG element. */
 export const svg = (name, attributes = {}, ...children) => make(document.createElementNS(SVG, name), attributes, children);
 
-/** Gives the element of the page with this id. */
+/** Returns the element of the page with this id. */
 export const byId = (id) => document.getElementById(id);
 
 /** Writes a share between 0 and 1 as a percentage, with a digit more where it is small. */

@@ -19,7 +19,7 @@ const MARGIN = 3;
 let drawings = 0;
 const pen = document.createElement("canvas").getContext("2d");
 
-/** Gives the width of a text in pixels. */
+/** Returns the width of a text in pixels. */
 function widthOf(text, font) {
   pen.font = `${font.weight} ${font.size}px ${getComputedStyle(document.body).fontFamily}`;
   return pen.measureText(text).width;
@@ -33,7 +33,7 @@ function shortened(text, limit, font) {
   return `${letters.join("").trimEnd()}…`;
 }
 
-/** Breaks a text into at most so many lines of a width. */
+/** Breaks a text into at most `most` lines of a width. */
 function broken(text, limit, font, most) {
   const words = text.trim().split(/\s+/);
   const lines = [words.shift()];
@@ -48,7 +48,7 @@ function broken(text, limit, font, most) {
   return lines.map((line) => shortened(line, limit, font));
 }
 
-/** Gives the variable's name as it is written in a query. */
+/** Returns the variable's name as it is written in a query. */
 const variable = (node) => (node.id.startsWith("?") ? node.id : `?${node.id}`);
 
 function nodeBox(node, limit, vertical) {
@@ -123,7 +123,7 @@ function fitted(drawing, room) {
   return tried.find((found) => found.width <= room) ?? tried.reduce((best, found) => (found.width < best.width ? found : best));
 }
 
-/** Gives how far inside of its box the border of a node is, away from the middle of a side. */
+/** Returns how far inside of its box the border of a node is, away from the middle of a side. */
 function inset(box, offset, vertical) {
   if (vertical || box.node.kind === "anchor") return 0;
   const half = box.height / 2;
@@ -133,7 +133,7 @@ function inset(box, offset, vertical) {
   return radius - Math.sqrt(Math.max(0, radius * radius - into * into));
 }
 
-/** Gives the line of an edge: from its first node to its label, along it, and on to its second node. */
+/** Returns the line of an edge: from its first node to its label, along it, and on to its second node. */
 function line(figure, number) {
   const { placed, vertical } = figure;
   const point = (along, across) => (vertical ? `${round(across)},${round(along)}` : `${round(along)},${round(across)}`);
@@ -219,7 +219,7 @@ function labelMark(box, x, y, vertical) {
   );
 }
 
-/** Says in words what a drawing shows. */
+/** Describes in words what a drawing shows. */
 function inWords(drawing) {
   const named = new Map(drawing.nodes.map((node) => [node.id, node.kind === "anchor" || node.entity ? node.label : variable(node)]));
   const sentences = drawing.edges.map((edge) => {
@@ -263,7 +263,7 @@ function picture(drawing, room) {
   );
 }
 
-/** Shows drawings in an element, anew whenever its width changes. Gives functions to show one and to mark it as old. */
+/** Shows drawings in an element, again whenever its width changes. Returns functions to show one and to mark it as old. */
 export function drawIn(element) {
   let shown = null;
   let room = 0;

@@ -20,7 +20,7 @@ const TOKEN = new RegExp(
   "giu",
 );
 
-/** Gives the tokens of a text that have a kind: [{kind, start, end}]. */
+/** Returns the tokens of a text that have a kind: [{kind, start, end}]. */
 export function tokens(text) {
   const found = [];
   for (const match of text.matchAll(TOKEN)) {
@@ -30,7 +30,23 @@ export function tokens(text) {
   return found;
 }
 
-/** Gives the place of a character in a string of JavaScript, which counts some characters twice. */
+/** Returns the string at the caret: {start, end, prefix}, or null. */
+export function stringAt(text, caret) {
+  const found = tokens(text).find(({ kind, start, end }) => kind === "string" && start < caret && caret <= end);
+  if (!found) return null;
+  const quote = text[found.start];
+  const closed = found.end - found.start > 1 && text[found.end - 1] === quote;
+  if (closed && caret === found.end) return null;
+  // What follows up to the next quote belongs to this string, unless it ends in space: then that quote opens the next string.
+  const rest = closed ? text.slice(caret, found.end - 1) : "";
+  const whole = closed && (rest === "" || /\S$/.test(rest));
+  return { start: found.start, end: whole ? found.end : caret, prefix: text.slice(found.start + 1, caret).replace(/\\(.)/g, "$1") };
+}
+
+/** Writes a name as a string of the query. */
+export const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+
+/** Returns the place of a character in a string of JavaScript, which counts some characters twice. */
 function placeOf(text, characters) {
   let place = 0;
   for (const character of text) {
@@ -40,7 +56,7 @@ function placeOf(text, characters) {
   return place;
 }
 
-/** Makes the editor. Gives functions to read and write its text, and to mark and unmark an error. */
+/** Makes the editor. Returns functions to read and write its text, and to mark and unmark an error. */
 export function makeEditor(onChange) {
   const [area, mirror] = [byId("query"), byId("mirror")];
   let wrong = null; // [start, end]
@@ -76,8 +92,15 @@ export function makeEditor(onChange) {
   });
   render();
 
+  const replace = (text, start, end) => {
+    area.focus();
+    area.setRangeText(text, start, end, "end");
+    area.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+
   return {
     area,
+    replace,
     get text() {
       return area.value;
     },
@@ -100,12 +123,26 @@ export function makeEditor(onChange) {
       }
       area.removeAttribute("aria-invalid");
     },
+    /** Writes a text in place of what is marked. */
+    replaceMark(text) {
+      if (wrong === null) return;
+      replace(text, ...wrong);
+    },
+    /** Writes a name in quotes at the caret: in place of the string there, or with space around it. */
+    insertName(name) {
+      const [start, end] = [area.selectionStart, area.selectionEnd];
+      const string = start === end ? stringAt(area.value, start) : null;
+      if (string) return replace(quoted(name), string.start, string.end);
+      const before = start > 0 && !/\s/.test(area.value[start - 1]) ? " " : "";
+      const after = /\s/.test(area.value[end] ?? "") ? "" : " ";
+      replace(before + quoted(name) + after, start, end);
+    },
     /** Moves the caret to the marked place. */
     goToMark() {
       area.focus();
       if (wrong !== null) area.setSelectionRange(...wrong);
     },
-    /** Gives the box on the screen of the character at a place. */
+    /** Returns the box on the screen of the character at a place. */
     boxOf(place) {
       for (const line of mirror.children) {
         const length = line.textContent.length;

@@ -52,6 +52,19 @@ function reason(why) {
   );
 }
 
+/** Writes what the probability of a prediction is made of: its statements, and the model's view of the whole question. */
+function viewsOf(views) {
+  const share = Math.round((1 - views.weight) * 100);
+  return html(
+    "dl",
+    { class: "views" },
+    html("dt", {}, "These statements together"),
+    html("dd", {}, percent(views.statements)),
+    html("dt", {}, "The model's view of the whole question"),
+    html("dd", {}, `${percent(views.model)}, counts ${share} % of the ranking`),
+  );
+}
+
 /** Fetches an explanation and shows it in an element. Raises what `call` raises. */
 export async function explainIn(element, query, entity, signal) {
   const content = await call("api/explain", { body: { query, entity }, signal });
@@ -60,6 +73,7 @@ export async function explainIn(element, query, entity, signal) {
     html("p", { class: "note" }, content.note),
     html("figure", {}, figure),
     html("ol", { class: "reasons" }, content.reasons.map(reason)),
+    ...(content.views ? [viewsOf(content.views)] : []),
   );
   drawIn(figure).show(content.drawing);
 }

@@ -15,7 +15,7 @@ const SWEEPS = 12;
  * Places nodes and edges.
  *
  * nodes: [{id, target, along, before, after}], edges: [{from, to, along, before, after}], columnGap: between two columns.
- * Gives {nodes, labels: [{along, across, band}], ends: [[start, end]], columns: {nodes, labels}, length, depth}: positions are of
+ * Returns {nodes, labels: [{along, across, band}], ends: [[start, end]], columns: {nodes, labels}, length, depth}: positions are of
  * the middle along and of the line across, a band is as wide as the column, and ends say where across an edge leaves and enters.
  */
 export function layOut(nodes, edges, columnGap) {
@@ -57,12 +57,12 @@ export function layOut(nodes, edges, columnGap) {
 const position = (item) => ({ along: item.middle, across: item.across, band: item.band });
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Gives every node its column: twice the number of steps that it is nearer to the target than the farthest one. */
+/** Assigns every node its column: twice the number of steps that it is nearer to the target than the farthest one. */
 function nodeColumns(nodes, ends) {
   const distance = nodes.map(() => -1);
   const starts = nodes.map((_, i) => i).sort((a, b) => Number(Boolean(nodes[b].target)) - Number(Boolean(nodes[a].target)));
   for (const start of starts) {
-    if (distance[start] >= 0) continue; // a part that is not joined with the target begins anew
+    if (distance[start] >= 0) continue; // a part that is not connected with the target starts again
     distance[start] = 0;
     for (const queue = [start]; queue.length;) {
       const node = queue.shift();
@@ -145,7 +145,7 @@ function settle(column, wanted) {
   column.forEach((item, i) => (item.across = places[i] + rooms[i]));
 }
 
-/** Places the columns one after the other; gives the whole length. */
+/** Places the columns one after the other; returns the whole length. */
 function placeAlong(columns, columnGap) {
   let at = 0;
   for (const column of columns) {
@@ -156,14 +156,14 @@ function placeAlong(columns, columnGap) {
   return at - columnGap;
 }
 
-/** Lets the first box begin at zero; gives the whole depth. */
+/** Lets the first box begin at zero; returns the whole depth. */
 function shiftToZero(items) {
   const first = Math.min(...items.map((item) => item.across - item.before));
   items.forEach((item) => (item.across -= first));
   return Math.max(...items.map((item) => item.across + item.after));
 }
 
-/** Gives for every edge where across it leaves its first node and enters its second: links on one side of a node stand apart. */
+/** Returns for every edge where across it leaves its first node and enters its second: links on one side of a node stand apart. */
 function ports(nodes, labels, ends) {
   const found = ends.map(() => [0, 0]);
   nodes.forEach((node, n) => {

@@ -19,7 +19,7 @@
       try {
         localStorage.setItem(KEY, root.dataset.theme);
       } catch {
-        // It lasts as long as the page, then.
+        // Then it lasts only until the page is closed.
       }
     });
     system.addEventListener("change", show);

@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-/** Opens the dialogue; gives the token, or null where the reader closes it. */
+/** Opens the dialogue; returns the token, or null where the reader closes it. */
 export function askForToken(refused) {
   const dialog = byId("token-dialog");
   const input = byId("token");

@@ -7,7 +7,7 @@ import pytest
 
 from starqe.serve import ServeSettings, create_app
 from starqe.serve.app import page_files
-from starqe.serve.guards import HEADERS
+from starqe.serve.running.guards import HEADERS
 from tests.serve.questions import BORN_IN_ULM, BROKEN
 
 DIRECT = {"Content-Type": "application/sparql-query"}
@@ -81,7 +81,8 @@ def test_every_response_has_the_headers_that_protect_a_browser(client, path):
 def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_read(client):
     response = client.post("/sparql", content=b"x" * 65_537, headers=DIRECT)
     assert (response.status_code, response.headers["connection"]) == (413, "close")
-    assert client.post("/sparql", content=b"x" * 65_536, headers=DIRECT).status_code == 400
+    assert response.json()["error"]["kind"] == "BodyTooLong"
+    assert client.post("/sparql", content=b"x" * 65_536, headers=DIRECT).json()["error"]["kind"] == "QueryTooLong"
 
 
 def test_a_body_of_unknown_length_is_counted_while_it_comes(client):

@@ -1,4 +1,4 @@
-"""What stands before the routes: who may ask, how much may come in, and what every response has."""
+"""Middleware before the routes: who may ask, how much may come in, and which headers every response has."""
 
 import asyncio
 import hmac
@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from starqe.serve.metrics import Metrics
 from starqe.serve.problems import BusyError, ClientGoneError, HttpError, failure
+from starqe.serve.running.metrics import Metrics
 from starqe.serve.service import log
 from starqe.serve.settings import ServeSettings
 
@@ -28,13 +28,13 @@ HEADERS = {
 }
 """The headers of every response that does not set them itself."""
 WATCHING = ("/health", "/metrics")
-"""The paths that are answered however much there is to do."""
+"""Paths that are answered under any load."""
 
 
 class Watch:
-    """Counts, times and logs every request, gives every response its headers, and answers what nobody foresaw.
+    """Counts, times and logs every request, adds headers to every response, and handles HEAD and unexpected exceptions.
 
-    The log has the route, never the address: a query may stand in it.
+    HEAD is answered like GET, without the body. The log has the route, never the address, which may contain a query.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -45,7 +45,8 @@ class Watch:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began, status, head = time.perf_counter(), 0, scope["method"] == "HEAD"
+        inner = {**scope, "method": "GET"} if head else scope
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -54,10 +55,10 @@ class Watch:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            await send(message)
+            await send({**message, "body": b""} if head and message["type"] == "http.response.body" else message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(inner, receive, sending)
         except ClientGoneError:
             status = 499
         except Exception:
@@ -68,13 +69,13 @@ class Watch:
             await response(scope, receive, sending)
         finally:
             seconds = time.perf_counter() - began
-            route = getattr(scope.get("route"), "path", "other")
+            route = getattr(inner.get("route"), "path", "other")
             self._metrics.add_request(route, status, seconds)
             log.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
 
 
 class Hosts:
-    """Refuses requests for another host: a web site may have pointed its own name at this service."""
+    """Refuses requests for other host names: a web site could point its own name at this service (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self._app, self._hosts = app, {host.lower().strip("[]") for host in hosts}
@@ -97,7 +98,7 @@ class Hosts:
 
 
 class Token:
-    """Refuses requests without ``Authorization: Bearer TOKEN``, except for paths that are open: they say nothing about the graph."""
+    """Refuses requests without ``Authorization: Bearer TOKEN``, except for open paths, which reveal nothing about the graph."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: Collection[str]) -> None:
         self._app, self._token, self._open = app, token.encode(), open_paths
@@ -113,12 +114,12 @@ class Token:
 
     def _allows(self, authorization: str) -> bool:
         scheme, _, credentials = authorization.partition(" ")
-        # Headers are bytes, which the framework gives as Latin-1; comparing takes as long whatever is wrong.
+        # The framework decodes headers as Latin-1. The comparison takes constant time.
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode("latin-1"), self._token)
 
 
 class Crowd:
-    """Refuses requests while too many others are worked on."""
+    """Refuses requests while too many others are being handled."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
         self._app, self._settings, self._inside = app, settings, 0
@@ -129,7 +130,7 @@ class Crowd:
             await self._app(scope, receive, send)
             return
         if self._inside >= self._settings.requests:
-            busy = BusyError(f"{self._inside} requests are worked on already. Try again later", self._settings.retry_seconds)
+            busy = BusyError(f"{self._inside} requests are being handled already. Try again later", self._settings.retry_seconds)
             await busy.response()(scope, receive, send)
             return
         self._inside += 1
@@ -140,7 +141,7 @@ class Crowd:
 
 
 class Bodies:
-    """Reads the whole body before a route sees the request: no longer than allowed, in no more time than allowed."""
+    """Reads the whole body before a route sees the request, within limits of size and time."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
         self._app, self._settings = app, settings
@@ -164,7 +165,7 @@ class Bodies:
 
     async def _read(self, length: str, receive: Receive) -> bytes:
         most, seconds = self._settings.body_bytes, self._settings.read_seconds
-        # The connection is closed, since the rest of the body would be read as the next request.
+        # The connection is closed, or the rest of the body would be read as the next request.
         closing = {"Connection": "close"}
         too_long = HttpError(413, f"a body has at most {most:,} bytes here, found more", "BodyTooLong", closing)
         if length.isdigit() and int(length[:20]) > most:

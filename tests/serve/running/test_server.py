@@ -25,7 +25,8 @@ from starqe.config import known_keys
 from starqe.errors import InputError
 from starqe.serve import ServeSettings
 from starqe.serve.negotiation import FORMS
-from starqe.serve.server import address, listen
+from starqe.serve.running.server import address, listen
+from tests.places import ROOT
 from tests.serve.questions import BORN_IN_ULM, SCIENCE, SCORED, TWO_STEPS
 from tests.test_house import goes_on
 
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.full
 
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 EINSTEIN = SCIENCE + "AlbertEinstein"
-PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+PAGE = ROOT / "docs" / "service.md"
 
 
 @contextmanager
@@ -161,14 +162,14 @@ def test_a_body_in_chunks_is_counted(service):
 
 
 def test_headers_without_end_are_refused(service):
-    assert converse(service, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000).startswith(b"HTTP/1.1 400 ")
+    assert converse(service, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000).startswith(b"HTTP/1.1 431 ")
 
 
 def test_it_says_where_it_is_and_stops_at_ctrl_c_with_exit_code_0_once_what_was_begun_is_answered(askable_run):
     with serving(askable_run, "--log", STARQE_TOKEN="sesame") as (process, line):
         assert line.startswith("The page:        http://127.0.0.1:")
         place = line.split()[-1]
-        told = [process.stdout.readline() for _ in range(4)]
+        told = [process.stdout.readline() for _ in range(5)]
         assert told[0] == f"SPARQL endpoint: {place}sparql\n"
         assert told[1].startswith(f"  curl {place}sparql")
         assert "Authorization: Bearer TOKEN" in told[2]
@@ -179,7 +180,7 @@ def test_it_says_where_it_is_and_stops_at_ctrl_c_with_exit_code_0_once_what_was_
         with socket.create_connection((urlsplit(place).hostname, urlsplit(place).port), timeout=60) as begun:
             begun.sendall(head.encode())
             with urlopen(Request(f"{place}api/graph", headers={"Authorization": "Bearer sesame"}), timeout=60) as response:
-                assert json.load(response)["name"] == askable_run.name
+                assert json.load(response)["name"] == "History of science"  # the title of the graph
             process.send_signal(signal.SIGINT)
             begun.sendall(BORN_IN_ULM.encode())
             assert begun.recv(65_536).startswith(b"HTTP/1.1 200 OK")

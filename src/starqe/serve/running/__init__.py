@@ -1,0 +1,1 @@
+"""What keeps the service alive: connections, guards, batches, workers, memory, metrics."""

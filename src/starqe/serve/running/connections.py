@@ -1,0 +1,198 @@
+"""One connection of the service: what HTTP allows, and how long a client may take to send and to read."""
+
+import asyncio
+from typing import Any
+
+import h11
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from starqe.serve.problems import BusyError, HttpError
+from starqe.serve.running.guards import WATCHING
+from starqe.serve.settings import ServeSettings
+
+RESERVE = 16
+"""Number of connections beyond the limit that still get a response: /health and /metrics are answered, everything else gets a 503."""
+RESERVE_SECONDS = 1.0
+"""Time for the headers on a connection of the reserve."""
+LINGER_SECONDS = 1.0
+"""How long input is still read and dropped after a refusal: closing at once would destroy the response on its way."""
+
+
+class StrictConnection(h11.Connection):
+    """HTTP/1.1 without ambiguous lengths and with bounded headers; `problem` is the error that ended it."""
+
+    def __init__(self, header_bytes: int) -> None:
+        super().__init__(h11.SERVER, header_bytes)
+        self.problem: h11.RemoteProtocolError | None = None
+        self._header_bytes = header_bytes
+
+    def next_event(self) -> Any:
+        """Returns the next event.
+
+        Raises:
+            h11.RemoteProtocolError: The client breaks the protocol, or its headers are too long.
+        """
+        try:
+            event = super().next_event()
+            if isinstance(event, h11.Request):
+                self._check(event)
+        except h11.RemoteProtocolError as error:
+            self.problem = error
+            raise
+        return event
+
+    def _check(self, request: h11.Request) -> None:
+        # h11 counts only what is incomplete: headers that arrive in one piece pass its limit.
+        size = len(request.method) + len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers)
+        if size > self._header_bytes:
+            raise h11.RemoteProtocolError(f"headers have at most {self._header_bytes:,} bytes here, found {size:,}", 431)
+        names = {name for name, _ in request.headers}
+        # A proxy might take the other length, and the rest of the body for a request (RFC 9112, section 6.1).
+        if b"transfer-encoding" in names and (b"content-length" in names or request.http_version < b"1.1"):
+            raise h11.RemoteProtocolError("a body has one length, found Transfer-Encoding with Content-Length or with HTTP/1.0")
+
+
+class Unsent:
+    """The connections whose clients have not taken their response, oldest first; together they hold a bounded number of bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._connections: dict[Connection, None] = {}
+
+    def add(self, connection: "Connection") -> None:
+        """Remembers a connection, and aborts the oldest ones while all hold too much."""
+        self._connections[connection] = None
+        sizes = {each: each.transport.get_write_buffer_size() for each in self._connections}
+        total = sum(sizes.values())
+        for each, size in sizes.items():
+            if total <= self._most_bytes:
+                break
+            each.transport.abort()
+            self.remove(each)
+            total -= size
+
+    def remove(self, connection: "Connection") -> None:
+        """Forgets a connection."""
+        self._connections.pop(connection, None)
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol with a time limit for headers and for taking a response, at most one of which is unsent.
+
+    A request is done, for the rest of the service, when its response is handed to the transport: a client that does not read
+    occupies its connection only. Its next request is not read before the last byte of the response has left, and the connection
+    is aborted if that takes more than `write_seconds`.
+    """
+
+    def __init__(self, settings: ServeSettings, unsent: Unsent, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.conn: StrictConnection = StrictConnection(settings.header_bytes)
+        self._settings, self._unsent = settings, unsent
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._completed = self._refused = False
+        self._header_seconds = settings.read_seconds
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for headers; beyond the limit of connections, it takes one from the reserve, or closes."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # so that `pause_writing` means that something is unsent
+        beyond = len(self.connections) - self._settings.connections
+        if beyond > RESERVE:
+            transport.abort()
+            return
+        if beyond > 0:
+            self.app = _only_watching(self.app, self._settings)
+            self._header_seconds = min(RESERVE_SECONDS, self._header_seconds)
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops everything that waits for the client."""
+        self._stop_waiting_for_headers()
+        self._stop_waiting_for_reader()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what the client sends, unless it was refused."""
+        if self._refused:
+            return
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting_for_headers()
+        elif self._header_timer is None:
+            self._wait_for_headers()
+
+    def pause_writing(self) -> None:
+        """Begins to wait until the client takes what was written; nothing more is read from it until then."""
+        self.flow.pause_reading()
+        self._write_timer = self._write_timer or self.loop.call_later(self._settings.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Goes on: everything written so far has left."""
+        self._stop_waiting_for_reader()
+        if self._completed:
+            self._completed = False
+            super().on_response_complete()
+        else:
+            self.flow.resume_reading()
+
+    def on_response_complete(self) -> None:
+        """Goes on to the next request, as soon as the response has left."""
+        if self._write_timer is None:
+            super().on_response_complete()
+        else:
+            self._completed = True
+            self._unsent.add(self)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a request that breaks the protocol, in the form of all errors, and ends the connection."""
+        problem = self.conn.problem
+        status = problem.error_status_hint if problem is not None else 400
+        self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:  # in the middle of a body: nobody waits any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
+        response = HttpError(status, str(problem or msg), "InvalidHttp", {"Connection": "close"}).response()
+        events = (
+            h11.Response(status_code=status, headers=response.raw_headers, reason=STATUS_PHRASES[status]),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        )
+        for event in events:
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _wait_for_headers(self) -> None:
+        self._header_timer = self.loop.call_later(self._header_seconds, self.transport.abort)
+
+    def _stop_waiting_for_headers(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _stop_waiting_for_reader(self) -> None:
+        self._unsent.remove(self)
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+
+def _only_watching(app: ASGIApp, settings: ServeSettings) -> ASGIApp:
+    """Wraps an application for a connection of the reserve: one response, and a refusal for all that is not watching."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["Connection"] = "close"
+            await send(message)
+
+        busy = BusyError(f"{settings.connections} connections are open already. Try again later", settings.retry_seconds)
+        await (app if scope["path"] in WATCHING else busy.response())(scope, receive, sending)
+
+    return answer

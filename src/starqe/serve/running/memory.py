@@ -1,0 +1,92 @@
+"""The memory that a service needs, estimated from the files of a run before anything is loaded."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+
+from starqe.errors import InputError, StorageError
+from starqe.serve.settings import ServeSettings
+
+PROGRAM = 400 << 20
+"""Bytes of the program itself: Python, torch and the other libraries."""
+PER_NAME, PER_STATEMENT, PER_PAIR = 700, 120, 60
+"""Bytes of an entity, relation or label with its place in the name index; of a statement and of a qualifier pair with all indexes."""
+WEIGHTS = 2.5
+"""Weights take this many times their size on disk: as they are, prepared for scoring, and while they are read."""
+ROWS = 160
+"""Rows with one 4-byte score per entity that are held at a time: a batch, its candidates and the passes over both."""
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated memory of a service, in bytes."""
+
+    graph: int
+    weights: int
+    buffers: int
+
+    @property
+    def total(self) -> int:
+        """Everything together, with the program itself."""
+        return PROGRAM + self.graph + self.weights + self.buffers
+
+    def check(self, limit: int, found: str) -> None:
+        """Makes sure that the service fits.
+
+        Raises:
+            InputError: It needs more than the limit.
+        """
+        if self.total > limit:
+            parts = f"{_mb(self.graph)} for the graph, {_mb(self.weights)} for the weights, {_mb(self.buffers)} for buffers"
+            raise InputError(
+                f"the service needs about {_mb(self.total)} ({parts}), and {found} is {_mb(limit)}. Take a machine with more memory, "
+                "a smaller model, or fewer queries per batch (--set batch=8); --memory sets the limit"
+            )
+
+    def __str__(self) -> str:
+        return f"about {_mb(self.total)}"
+
+
+def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate:
+    """Estimates the memory of a service from the sizes of its files.
+
+    Raises:
+        StorageError: A file of the graph is missing or damaged.
+    """
+    folder = graph or run / "graph"
+    try:
+        rows = {
+            name: pq.read_metadata(folder / f"{name}.parquet").num_rows
+            for name in ("statements", "pairs", "entities", "relations", "labels")
+        }
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{folder} is no graph, or is damaged: {error}") from None
+    names = rows["entities"] + rows["relations"] + rows["labels"]
+    weights = sum(file.stat().st_size for file in run.rglob("weights.safetensors"))
+    return Estimate(
+        graph=PER_NAME * names + PER_STATEMENT * rows["statements"] + PER_PAIR * rows["pairs"],
+        weights=int(WEIGHTS * weights),
+        buffers=4 * rows["entities"] * (ROWS + 3 * settings.batch) + settings.unsent_bytes,
+    )
+
+
+def limit(text: str | None) -> tuple[int, str]:
+    """Returns the limit in bytes and what it is called: as given (4GB), or else the memory of this machine that is free.
+
+    Raises:
+        InputError: The text is no size.
+    """
+    if text is None:
+        return psutil.virtual_memory().available, "the free memory of this machine"
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]*)", text.strip().upper())
+    if found is None or found[2] not in _UNITS:
+        raise InputError(f"a size is a number with a unit, such as 4GB or 512MiB, found {text!r}")
+    return int(float(found[1]) * _UNITS[found[2]]), "--memory"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

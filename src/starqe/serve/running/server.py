@@ -1,0 +1,117 @@
+"""The application on a socket, served by uvicorn."""
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from starqe.errors import InputError
+from starqe.serve.running.connections import Connection, Unsent
+from starqe.serve.service import Service
+from starqe.serve.settings import ServeSettings
+
+_ANSWERING, _CLOSING = 0.7, 0.9
+"""After these shares of `stop_seconds`, queries that wait are refused, and connections are closed."""
+_HARD_SECONDS = 1.0
+"""After this many more seconds the process ends even if Python does not run."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens the socket; port 0 takes any free port. Clients that connect from now on wait until the service runs.
+
+    Raises:
+        InputError: The address does not belong to this machine, or is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        opened = socket.create_server(address[:2], family=family)
+        # Connections inherit it. A response leaves in two parts, and without it the second one waits up to 40 ms for the client's
+        # acknowledgement; asyncio sets it only for sockets that name their protocol.
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot listen on {host}, port {port}: {reason}. Choose another --port (0: any that is free) or --host") from None
+
+
+def address(opened: socket.socket) -> str:
+    """Returns the address of a socket as a URL."""
+    host, port = opened.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def configuration(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
+    """Returns how uvicorn serves the application."""
+    protocol: Any = partial(Connection, settings, Unsent(settings.unsent_bytes))
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,  # it would tell what was asked
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=settings.idle_seconds,
+        timeout_graceful_shutdown=_CLOSING * settings.stop_seconds,  # type: ignore[arg-type]  # any number will do
+    )
+
+
+def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
+    """Serves until SIGINT or SIGTERM, then answers what waits, and returns; it ends the process if that takes too long."""
+    service: Service = app.state.service
+    # uvicorn stops on these signals and raises them again at its end, when they should do nothing more.
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _Server(configuration(app, settings), settings, service).run(sockets=[opened])
+        if service.batches.working:
+            _end()  # a thread that is still answering might hold up the end of the interpreter
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends within `stop_seconds` after the first signal."""
+
+    def __init__(self, config: uvicorn.Config, settings: ServeSettings, service: Service) -> None:
+        super().__init__(config)
+        self._settings, self._service = settings, service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins to stop; a thread ends the process if nothing else does."""
+        if not self.should_exit:
+            watchdog = threading.Timer(self._settings.stop_seconds, _end)
+            watchdog.daemon = True
+            watchdog.start()
+            # It needs the interpreter's lock, which a long operation on arrays may hold; this one needs nothing.
+            faulthandler.dump_traceback_later(self._settings.stop_seconds + _HARD_SECONDS, exit=True, file=sys.__stderr__ or 2)
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answers what was begun; what is not answered in time is refused."""
+        refusal = asyncio.get_running_loop().call_later(_ANSWERING * self._settings.stop_seconds, self._service.batches.stop)
+        await super().shutdown(sockets)
+        refusal.cancel()
+
+
+def _end() -> None:
+    """Ends the process at once, with everything written that was logged or printed."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)

@@ -1,0 +1,284 @@
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from starqe.errors import DeadlineError
+from starqe.serve.problems import BusyError, ClientGoneError
+from starqe.serve.running.batches import MOST_STUCK, Batches
+from starqe.serve.running.metrics import Metrics
+from starqe.serve.settings import ServeSettings
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+class Doubler:
+    """Doubles numbers, keeps its input, and waits at the gate while it is closed, no longer than its deadline; text is an error."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, list[Any]]] = []
+        self.gate, self.reached = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def __call__(self, kind, items, deadline):
+        self.reached.set()
+        while not self.gate.wait(0.001):
+            deadline.check()
+        self.seen.append((kind, list(items)))
+        return [2 * int(item) for item in items]
+
+
+def run(scenario: Callable[[Batches, Doubler], Coroutine[Any, Any, None]], **settings: Any) -> Metrics:
+    async def main() -> Metrics:
+        work, metrics = Doubler(), Metrics()
+        limits = ServeSettings.parse({"quick_seconds": 30.0, **settings})
+        async with Batches(work, limits, metrics).running() as batches:
+            await scenario(batches, work)
+        return metrics
+
+    return asyncio.run(main())
+
+
+async def occupied(batches: Batches, work: Doubler) -> Awaitable[Any]:
+    """Closes the gate and sends a first job, which the thread is working on then."""
+    work.gate.clear()
+    first = asyncio.ensure_future(batches.do("first", 0, never))
+    while not work.reached.is_set():
+        await asyncio.sleep(0.001)
+    return first
+
+
+def test_what_waits_is_done_together_by_kind_and_everyone_gets_the_own_result():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        jobs = [asyncio.ensure_future(batches.do("even" if i % 2 == 0 else "odd", i, never)) for i in range(1, 6)]
+        await asyncio.sleep(0)
+        assert len(batches) == 5
+        work.gate.set()
+        assert await asyncio.gather(first, *jobs) == [0, 2, 4, 6, 8, 10]
+        assert work.seen == [("first", [0]), ("odd", [1, 3, 5]), ("even", [2, 4])]
+
+    metrics = run(scenario)
+    assert (metrics.value("starqe_batches_total"), metrics.value("starqe_batched_queries_total")) == (3, 6)
+
+
+def test_a_batch_has_a_greatest_size():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        jobs = [asyncio.ensure_future(batches.do("kind", i, never)) for i in range(1, 6)]
+        await asyncio.sleep(0)
+        work.gate.set()
+        await asyncio.gather(first, *jobs)
+        assert [len(items) for _, items in work.seen] == [1, 2, 2, 1]
+
+    run(scenario, batch=2)
+
+
+def test_one_that_fails_does_not_spoil_the_others_of_its_batch():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        jobs = [asyncio.ensure_future(batches.do("kind", item, never)) for item in (1, "text", 3)]
+        await asyncio.sleep(0)
+        work.gate.set()
+        results = await asyncio.gather(first, *jobs, return_exceptions=True)
+        assert [results[0], results[1], results[3]] == [0, 2, 6]
+        assert isinstance(results[2], ValueError)
+
+    run(scenario)
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_try_again():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        waiting = [asyncio.ensure_future(batches.do("kind", i, never)) for i in (1, 2)]
+        await asyncio.sleep(0)
+        for _ in range(5):
+            with pytest.raises(BusyError, match="2 queries wait already") as caught:
+                await batches.do("kind", 3, never)
+            assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "7"})
+        assert len(batches) == 2
+        work.gate.set()
+        assert await asyncio.gather(first, *waiting) == [0, 2, 4]
+
+    run(scenario, waiting=2, retry_seconds=7)
+
+
+def test_who_waits_too_long_is_told_so_and_the_job_leaves_the_queue():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        with pytest.raises(BusyError, match=r"a query may take 0\.05 seconds"):
+            await batches.do("late", 1, never)
+        assert len(batches) == 0
+        with pytest.raises(BusyError):  # the first one has waited longer than that, too
+            await first
+        work.gate.set()
+        assert await batches.do("kind", 2, never) == 4
+
+    run(scenario, seconds=0.05)
+
+
+def test_the_job_of_a_client_that_went_away_is_dropped():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        with pytest.raises(ClientGoneError):
+            await batches.do("gone", 1, lambda: asyncio.sleep(0))
+        assert len(batches) == 0
+        work.gate.set()
+        assert await first == 0
+        assert await batches.do("kind", 2, never) == 4
+        assert [kind for kind, _ in work.seen] == ["first", "kind"]
+
+    run(scenario)
+
+
+def test_a_slow_job_moves_over_and_quick_ones_go_on():
+    """The first job waits at its gate in the slow lane, with its own deadline, while others are done."""
+    gate = threading.Event()
+
+    def work(kind, items, deadline):
+        while kind == "slow" and not gate.wait(0.001):
+            deadline.check()
+        return items
+
+    async def main():
+        metrics = Metrics()
+        async with Batches(work, ServeSettings(quick_seconds=0.02, slow_waiting=1), metrics).running() as batches:
+            slow = [asyncio.ensure_future(batches.do("slow", i, never, alone=True)) for i in range(3)]
+            done, _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
+            with pytest.raises(BusyError, match="1 queries that take long wait already"):
+                await done.pop()
+            assert [await batches.do("quick", i, never) for i in range(5)] == list(range(5))
+            assert len(batches) == 1
+            gate.set()
+            assert [await job for job in slow if not job.done() or job.exception() is None] == [0, 1]
+        assert metrics.value("starqe_slow_queries_total") == 3
+
+    asyncio.run(main())
+
+
+def test_what_is_usual_on_a_slow_machine_is_not_slow():
+    def work(kind, items, deadline):
+        end = time.monotonic() + (0.05 if kind == "usual" else 0.15)
+        while time.monotonic() < end:
+            deadline.check()
+        return items
+
+    async def main():
+        metrics = Metrics()
+        async with Batches(work, ServeSettings(quick_seconds=0.01), metrics).running() as batches:
+            for _ in range(3):
+                await batches.do("usual", 1, never)
+            assert metrics.value("starqe_slow_queries_total") == 1  # the first one: nothing is usual yet
+            await batches.do("longer", 1, never)
+        return metrics.value("starqe_slow_queries_total")
+
+    assert asyncio.run(main()) <= 2
+
+
+def test_a_slow_job_is_stopped_when_its_time_is_over_or_its_client_leaves():
+    stopped: list[str] = []
+
+    def work(kind, items, deadline):
+        while True:
+            try:
+                deadline.check()
+            except DeadlineError:
+                stopped.append(kind)
+                raise
+
+    async def main():
+        async with Batches(work, ServeSettings(quick_seconds=0.02, seconds=0.3), Metrics()).running() as batches:
+            with pytest.raises(BusyError, match=r"a query may take 0\.3 seconds") as caught:
+                await batches.do("late", 0, never)
+            assert caught.value.kind == "TimeOver"
+            with pytest.raises(ClientGoneError):
+                await batches.do("left", 0, lambda: asyncio.sleep(0.1))
+            while batches.working:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert stopped == ["late", "late", "left", "left"]  # in the quick lane, then in the slow one
+
+
+def test_a_batch_that_takes_too_long_is_done_one_by_one_and_only_the_slow_one_moves_over():
+    gate, seen = threading.Event(), []
+
+    def work(_, items, deadline):
+        seen.append(list(items))
+        while "slow" in items and not gate.wait(0.001):
+            deadline.check()
+        return items
+
+    async def main():
+        metrics = Metrics()
+        async with Batches(work, ServeSettings(quick_seconds=0.05), metrics).running() as batches:
+            jobs = [asyncio.ensure_future(batches.do("kind", item, never)) for item in ("first", "slow", "last")]
+            assert [await jobs[0], await jobs[2]] == ["first", "last"]
+            gate.set()
+            assert await jobs[1] == "slow"
+        assert metrics.value("starqe_slow_queries_total") == 1
+
+    asyncio.run(main())
+    assert seen == [["first", "slow", "last"], ["first"], ["slow"], ["last"], ["slow"]]
+
+
+def test_batches_and_single_jobs_take_turns():
+    async def scenario(batches, work):
+        first = await occupied(batches, work)
+        single = [asyncio.ensure_future(batches.do("single", i, never, alone=True)) for i in (1, 2)]
+        await asyncio.sleep(0)
+        shared = [asyncio.ensure_future(batches.do("shared", i, never)) for i in (3, 4, 5)]
+        await asyncio.sleep(0)
+        work.gate.set()
+        await asyncio.gather(first, *single, *shared)
+        assert work.seen[1:] == [("single", [1]), ("shared", [3, 4]), ("single", [2]), ("shared", [5])]
+
+    run(scenario, batch=2)
+
+
+def test_a_job_that_ignores_its_deadline_keeps_its_thread_and_another_one_takes_over(monkeypatch, caplog):
+    monkeypatch.setattr("starqe.serve.running.batches.STUCK_SECONDS", 0.02)
+    gate = threading.Event()
+
+    def work(kind, items, _):
+        assert kind != "stuck" or gate.wait(30)
+        return items
+
+    async def main():
+        async with Batches(work, ServeSettings(quick_seconds=0.02, seconds=30), Metrics()).running() as batches:
+            stuck = [asyncio.ensure_future(batches.do("stuck", i, never, alone=True)) for i in range(MOST_STUCK - 1)]
+            assert await batches.do("quick", 1, never) == 1
+            while batches.working < MOST_STUCK - 1:
+                await asyncio.sleep(0.001)
+            assert [await batches.do("quick", i, never) for i in range(3)] == [0, 1, 2]
+            gate.set()
+            assert await asyncio.gather(*stuck) == list(range(MOST_STUCK - 1))
+            assert batches.working == 0
+
+    asyncio.run(main())
+    assert "does not stop at its deadline" in caplog.text
+
+
+def test_what_waits_at_the_end_is_refused():
+    jobs: list[asyncio.Future[Any]] = []
+
+    async def scenario(batches, work):
+        jobs.append(await occupied(batches, work))
+        jobs.append(asyncio.ensure_future(batches.do("kind", 1, never)))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.05, work.gate.set)
+
+    async def main():
+        work = Doubler()
+        async with Batches(work, ServeSettings(quick_seconds=30), Metrics()).running() as batches:
+            await scenario(batches, work)
+        for job in jobs:
+            with pytest.raises(BusyError, match="the service stops"):
+                await job
+
+    asyncio.run(main())

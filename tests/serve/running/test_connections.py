@@ -1,0 +1,190 @@
+"""The protocol over real sockets: clients that never read, that send too much, or that are too many."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import uvicorn
+
+from starqe.ask import Answerer
+from starqe.serve import ServeSettings, create_app
+from starqe.serve.running.connections import RESERVE
+from starqe.serve.running.server import configuration, listen
+
+pytestmark = pytest.mark.full
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LARGE = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\n"
+
+
+class Served:
+    """A service in a thread of this process, and how to talk to it."""
+
+    def __init__(self, server: uvicorn.Server, address: tuple[str, int]) -> None:
+        self._server, self._address = server, address
+
+    @property
+    def connections(self) -> int:
+        return len(self._server.server_state.connections)
+
+    @property
+    def answered(self) -> int:
+        return self._server.server_state.total_requests
+
+    def connect(self, receive_bytes: int | None = None) -> socket.socket:
+        opened = socket.socket()
+        if receive_bytes is not None:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        opened.settimeout(30)
+        opened.connect(self._address)
+        return opened
+
+    def converse(self, *parts: bytes) -> bytes:
+        """Sends bytes as they are, and returns everything that comes back until the connection is closed."""
+        with self.connect() as connection:
+            for part in parts:
+                connection.sendall(part)
+            return everything(connection)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Asks on a connection of its own; returns the status and the whole response."""
+        received = self.converse(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return int(received[9:12]), received
+
+
+def everything(connection: socket.socket) -> bytes:
+    received = b""
+    while part := connection.recv(65_536):
+        received += part
+    return received
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for something that must happen soon."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@contextmanager
+def served(answerer: Answerer, **settings: object) -> Iterator[Served]:
+    limits = ServeSettings.parse(settings)
+    with listen("127.0.0.1", 0) as opened:
+        address = opened.getsockname()
+        server = uvicorn.Server(configuration(create_app(answerer, limits), limits))
+        thread = threading.Thread(target=server.run, args=([opened],))
+        thread.start()
+        try:
+            until(lambda: server.started)
+            yield Served(server, address)
+        finally:
+            server.should_exit = True
+            thread.join(60)
+        assert not thread.is_alive()
+
+
+def error(received: bytes) -> tuple[int, str]:
+    """Returns the status and the kind of an error, which is JSON like all errors."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head.lower()
+    assert b"\r\nconnection: close" in head.lower()
+    return int(received[9:12]), json.loads(body)["error"]["kind"]
+
+
+def test_clients_that_never_read_hold_nobody_up_and_are_cut_off(answerer):
+    with ExitStack() as stack, served(answerer, requests=4, write_seconds=1) as service:
+        for _ in range(8):
+            connection = stack.enter_context(service.connect(receive_bytes=4_096))
+            connection.setblocking(False)
+            connection.send(LARGE * 500)
+        until(lambda: service.get("/api/graph")[0] == 200)
+        assert [service.get("/api/graph")[0] for _ in range(3)] == [200] * 3
+        until(lambda: service.connections == 0)
+
+
+def test_the_next_request_waits_until_the_response_before_it_has_left(answerer):
+    with served(answerer, write_seconds=20) as service, service.connect(receive_bytes=4_096) as connection:
+        connection.sendall(LARGE * 400)
+        until(lambda: service.answered > 0)
+        before = -1
+        while (now := service.answered) > before:  # until the buffers of the kernel are full
+            before = now
+            time.sleep(0.5)
+        assert 0 < now < 400
+        received = 0
+        while service.answered == now:
+            received += len(connection.recv(65_536))
+            assert received < 1 << 25
+
+
+def test_a_slow_client_that_reads_gets_every_response_in_order(answerer):
+    with served(answerer, write_seconds=20) as service, service.connect(receive_bytes=4_096) as connection:
+        connection.sendall(LARGE * 20 + HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        time.sleep(0.3)
+        received = everything(connection)
+    assert received.count(b"HTTP/1.1 200 OK") == 21
+    assert received.endswith(b'{"status":"ok"}')
+
+
+def test_responses_that_nobody_reads_take_a_bounded_number_of_bytes(answerer):
+    with served(answerer, write_seconds=20, unsent_bytes=1_000) as service, service.connect(receive_bytes=4_096) as connection:
+        connection.setblocking(False)
+        connection.send(LARGE * 500)
+        until(lambda: service.connections == 1)
+        until(lambda: service.connections == 0)
+
+
+def test_beyond_the_limit_of_connections_health_is_told_others_are_refused_and_then_closed(answerer):
+    with served(answerer, connections=3, retry_seconds=7) as service, ExitStack() as stack:
+        for _ in range(3):
+            connection = stack.enter_context(service.connect())
+            connection.sendall(HEALTH)
+            assert connection.recv(10).startswith(b"HTTP/1.1 2")
+        assert service.converse(HEALTH).endswith(b'{"status":"ok"}')
+        assert b"starqe_requests_total" in service.converse(HEALTH.replace(b"/health", b"/metrics"))
+        refused = service.converse(HEALTH.replace(b"/health", b"/api/graph"))
+        assert error(refused) == (503, "Busy")
+        assert b"\r\nretry-after: 7\r\n" in refused.lower()
+        silent = [stack.enter_context(service.connect()) for _ in range(RESERVE)]
+        until(lambda: service.connections == 3 + RESERVE)
+        with service.connect() as beyond:
+            assert beyond.recv(1) == b""
+        assert [connection.recv(1) for connection in silent] == [b""] * RESERVE  # the reserve is for short requests
+        assert service.converse(HEALTH).endswith(b'{"status":"ok"}')
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HEALTH, 400),
+        (POST.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"\x00\x01\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (HEALTH.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 33_000 + b"\r\n\r\n"), 431),
+        (HEALTH.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 70_000), 431),
+    ],
+)
+def test_what_breaks_the_protocol_is_refused_once_in_the_form_of_all_errors(answerer, request_, status):
+    with served(answerer) as service:
+        received = service.converse(request_)
+    assert error(received) == (status, "InvalidHttp")
+    assert received.count(b"HTTP/1.1 ") == 1
+
+
+def test_head_is_answered_like_get_without_a_body(answerer):
+    with served(answerer) as service:
+        for path in ("/health", "/", "/openapi.json", "/sparql?query=SELECT%20%3Fx%20%7B%20%3Fx%20%3Fy%20"):
+            get, head = (
+                service.converse(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                for method in ("GET", "HEAD")
+            )
+            assert head.endswith(b"\r\n\r\n")
+            assert get.partition(b"\r\n\r\n")[0] == head.partition(b"\r\n\r\n")[0]
+        assert service.converse(b"HEAD /api/ask HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 405 ")
