@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from starqe.bench.importing import bench_import, write_random_statements
+from starqe.bench.importing import bench_import, bench_import_wikidata, write_random_statements
 from starqe.bench.measured import machine, measured
 from starqe.cli.main import main
 from starqe.kg import import_graph
@@ -36,6 +36,19 @@ def test_the_measure_says_how_fast_how_much_memory_and_beside_what(tmp_path):
     assert result["peak_mb"] >= result["growth_mb"] >= 0
     assert result["ratio_to_reading"] > 0
     assert machine().items() <= result.items()
+
+
+def test_the_measure_of_a_wikidata_dump_stands_beside_parsing_alone(capsys, monkeypatch):
+    result = bench_import_wikidata(205, seed=1)
+    assert (result["statements"], result["records"]) == (205, 20)
+    assert 0 < result["statements_in_graph"] < 205
+    assert result["literals_left_out"] > 60
+    assert result["orjson_statements_per_core_second"] > 0
+    assert machine().items() <= result.items()
+    monkeypatch.setattr(sys, "argv", ["starqe", "bench", "import", "--format", "wikidata", "--statements", "205", "--seed", "1", "--json"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert json.loads(capsys.readouterr().out)["statements_in_graph"] == result["statements_in_graph"]
 
 
 def test_memory_that_was_held_for_a_moment_is_seen():

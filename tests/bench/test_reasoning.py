@@ -35,7 +35,7 @@ def test_the_quality_is_that_of_the_executor_which_knows_train_only(reasoner: Re
     (row,) = bench_reason(reasoner, {"2p": queries["2p"]}, [reasoner.settings.beam])
     settings = Measure(protocol="strict", replicates=0)
     found = evaluate(reasoner.executor(["train"]), {"2p": queries["2p"]}, len(reasoner.graph.entities), settings, graph=reasoner.graph)
-    (mrr,) = (one["ours"] for one in found if (one["shape"], one["metric"], one["average"]) == ("2p", "MRR", "macro"))
+    (mrr,) = (one.ours for one in found if (one.shape, one.metric, one.average) == ("2p", "MRR", "macro"))
     assert round(mrr, 2) == row["mrr"]
 
 

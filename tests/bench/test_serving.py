@@ -13,7 +13,7 @@ from starqe.cli.main import main
 from starqe.errors import InputError, StarqeError
 from starqe.kg import Statement, embedded_graph, graph_of
 from starqe.learn import Run, preset
-from starqe.queries.sparql import read_sparql
+from starqe.queries.sparql.read import read_sparql
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\nRetry-After: 1\r\n\r\nbusy"
@@ -115,8 +115,8 @@ def test_the_service_is_measured_and_soaked(askable_run, monkeypatch, capsys):
     assert [row["load"] for row in (two, crowd)] == ["2 at a time", f"{CROWD} at a time"]
     assert two["statuses"] == {"200": two["asked"]}
     assert crowd["p50_ms"] <= crowd["p90_ms"] <= crowd["p99_ms"]
-    assert soak["load"] == f"{2 * max(row['answered_per_second'] for row in (two, crowd)):.1f} a second"
-    assert soak["statuses"].keys() <= {"200", "503"}
+    assert soak["load"] == f"{2 * max(row['answered_per_second'] for row in (two, crowd)):.1f} per second"
+    assert soak["statuses"].keys() <= {"200", "503", "not sent"}  # a busy machine may not send them all in time
     assert soak["asked"] == sum(soak["statuses"].values()) > 0
     assert [len(row["memory_mb"]) for row in (two, crowd, soak)] == [2, 2, 3]
     assert {row["by"] for row in (two, crowd, soak)} == {"encoder"}

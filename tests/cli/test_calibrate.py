@@ -19,8 +19,7 @@ Starqe = Callable[..., tuple[int, str, str]]
 def run(askable_run: Path, tmp_path: Path) -> Path:
     """A run that was trained, but not calibrated."""
     folder = shutil.copytree(askable_run, tmp_path / "run")
-    for name in ("answering.json", "reasoning.json"):
-        (folder / name).unlink()
+    (folder / "answering.json").unlink()
     return folder
 
 
@@ -47,7 +46,7 @@ def test_queries_of_a_set_and_settings_of_the_executor_are_taken(starqe: Starqe,
     code, out, _ = starqe("calibrate", run, "--queries", tmp_path / "queries", "--limit", 10, "--set", "beam=4")
     assert code == 0
     assert out.startswith(f"{run} can be asked: starqe ask {run} 'SELECT ...'\n  weight of the executor, one-hop")
-    assert json.loads((run / "reasoning.json").read_text())["settings"]["beam"] == 4
+    assert json.loads((run / "answering.json").read_text())["settings"]["beam"] == 4
 
 
 def test_a_run_with_a_predictor_keeps_it_when_it_is_calibrated_again(starqe: Starqe, run: Path, tmp_path: Path) -> None:
@@ -55,7 +54,7 @@ def test_a_run_with_a_predictor_keeps_it_when_it_is_calibrated_again(starqe: Sta
     assert starqe("train", "--preset", "one-hop-demo", *size, run / "graph", "--out", tmp_path / "one-hop")[0] == 0
     for given in (["--predictor", tmp_path / "one-hop"], []):
         assert starqe("calibrate", run, "--limit", 8, *given)[0] == 0
-        assert json.loads((run / "reasoning.json").read_text())["predictor"] is True
+        assert json.loads((run / "answering.json").read_text())["predictor"] is True
 
 
 def test_an_unknown_setting_is_refused_and_nothing_is_written(starqe: Starqe, run: Path) -> None:

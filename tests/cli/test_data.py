@@ -12,7 +12,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from starqe.kg import SPLITS, Statement, check_split, embedded_graph, files, graph_of, graph_stats, load_graph, save_graph
+from starqe.cli.data import form_names
+from starqe.kg import (
+    FORMS,
+    SPLITS,
+    Statement,
+    check_split,
+    embedded_graph,
+    export_graph,
+    graph_of,
+    graph_stats,
+    load_graph,
+    save_graph,
+)
+from starqe.kg.reading import files
 
 Run = Callable[..., tuple[int, str, str]]
 GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),)), Statement("b", "r", "a")])
@@ -53,7 +66,19 @@ def test_import_writes_the_graph_and_says_what_it_has(run, source, tmp_path):
 def test_import_for_programs_prints_json_and_nothing_else(run, source, tmp_path):
     code, out, err = run("import", source, tmp_path / "graph", "--json")
     assert (code, err) == (0, "")
-    nothing = {"skipped": 0, "problems": [], "duplicates": 0, "unasserted": 0, "literals": {}, "idle_labels": 0}
+    nothing = {
+        "skipped": 0,
+        "problems": [],
+        "duplicates": 0,
+        "unasserted": 0,
+        "in_several_graphs": 0,
+        "literals": {},
+        "left_out": {},
+        "records": {},
+        "forms": {"statements": 1},
+        "idle_labels": 0,
+        "notes": [],
+    }
     assert json.loads(out) == {**graph_stats(GRAPH), "report": nothing}
 
 
@@ -61,7 +86,7 @@ def test_import_skips_malformed_lines_counts_them_and_lists_the_first_ten(run, s
     source.write_text("a,r,b,q,v\n" + "x,y\n" * 12 + "b,r,a\nb,r,a\n")
     code, out, err = run("import", source, tmp_path / "graph", "--on-error", "skip")
     assert (code, err) == (0, "")
-    assert "malformed statements left out: 12" in out
+    assert "malformed statements or records left out: 12" in out
     assert "repeated statements merged: 1" in out
     assert [line.split(": ")[0].strip() for line in out.splitlines() if "3 fields" in line] == [f"{source}:{n}" for n in range(2, 12)]
     assert load_graph(tmp_path / "graph").fingerprint == GRAPH.fingerprint
@@ -72,7 +97,7 @@ BAD = {
     "odd number of qualifier fields": ("file.txt", b"a,r,b,q\n", "file.txt:1: a statement has 3 fields and then pairs, found 4 fields"),
     "latin-1": ("file.txt", "a,r,é\n".encode("latin-1"), "file.txt:1: text is UTF-8, found the byte 0xe9. Convert the file"),
     "UTF-16": ("file.txt", "a,r,b\n".encode("utf-16"), "file.txt:1: text is UTF-8, found the byte 0xff. Convert the file"),
-    "empty": ("file.txt", b"", "file.txt: a statement file has a statement a line, found an empty file"),
+    "empty": ("file.txt", b"", "file.txt: a statement file has one statement per line, found an empty file"),
     "PNG": ("file.txt", PNG, "file.txt:1: text is UTF-8, found the byte 0x89. Convert the file, or is it of another format?"),
     "unknown extension": ("file.xlsx", b"a,r,b\n", "file.xlsx: the form is told by the extension"),
     "long line": ("file.txt", b"a,r,b\n" + b"x" * 9_000_000, "file.txt:2: a line has at most 1 MiB"),
@@ -171,7 +196,7 @@ def test_a_graph_folder_that_holds_more_is_not_replaced_and_noticed_as_early(run
     (stored / "queries").mkdir()
     code, _, err = run("import", tmp_path / "not even there", stored, "--overwrite")
     assert code == 1
-    assert "is not replaced: it also holds 'queries', which is no file of a graph. Move it elsewhere" in err
+    assert "is not replaced: it also holds 'queries', which is not part of a graph. Move it elsewhere" in err
     assert (stored / "queries").is_dir()
 
 
@@ -194,6 +219,19 @@ def test_a_split_is_transductive_and_decided_by_the_seed(run, tmp_path):
     assert check_split(made["one"]).clean
     assert (made["one"].split == 2).sum() > 50
     assert made["one"].fingerprint == made["again"].fingerprint != made["two"].fingerprint
+
+
+@pytest.mark.parametrize("form", ["statements", "trig"])
+def test_a_source_that_has_splits_is_not_split_anew(run, tmp_path, form):
+    given = graph_of([Statement("a", "r", "b"), Statement("b", "r", "a")], test=[Statement("a", "r", "a")])
+    place = tmp_path / ("in" if FORMS[form].folder else "in.trig")
+    export_graph(given, place, form)
+    code, out, err = run("import", place, tmp_path / "graph", "--split", "0.8,0.1,0.1")
+    assert (code, out) == (1, "")
+    assert f"{place} has splits already (train 2, valid 0, test 1), and --split would make training statements of its test" in err
+    assert names(tmp_path) == [place.name]
+    assert run("import", place, tmp_path / "graph")[0] == 0
+    assert load_graph(tmp_path / "graph").fingerprint == given.fingerprint
 
 
 @pytest.mark.parametrize(("split", "code"), [("0.8,0.2", 2), ("most,some,few", 2), ("0.8,0.8,0.8", 1), ("nan,0.5,0.5", 1)])
@@ -267,7 +305,7 @@ def test_stats_for_people_and_for_programs(run, stored):
     [
         (lambda folder: (folder / "graph.json").unlink(), "not a graph folder"),
         (lambda folder: (folder / "graph.json").write_text('{"format": "starqe graph", "version": 99}'), "written by a newer starqe"),
-        (lambda folder: (folder / "pairs.parquet").write_bytes(b"PAR1"), "the graph is damaged"),
+        (lambda folder: (folder / "pairs.parquet").write_bytes(b"PAR1"), "damaged"),
     ],
 )
 @pytest.mark.parametrize("command", ["stats", "export"])
@@ -275,12 +313,14 @@ def test_a_folder_that_cannot_be_read_is_exit_code_1(run, stored, tmp_path, harm
     harm(stored)
     code, out, err = run(command, stored, *([tmp_path / "out"] if command == "export" else []))
     assert (code, out) == (1, "")
-    assert err.startswith(f"starqe: {stored}: {message}")
+    assert err.startswith(f"starqe: {stored}")
+    assert f": {message}" in err
     assert names(tmp_path) == ["graph"]
 
 
-def test_the_forms_on_the_command_line_are_the_forms_there_are():
-    from starqe.cli.data import Form
-    from starqe.kg import FORMS
-
-    assert list(Form) == list(FORMS)
+def test_the_forms_on_the_command_line_are_the_forms_there_are(run, source, tmp_path):
+    code, out, err = run("import", source, tmp_path / "graph", "--format", "excel")
+    assert (code, out) == (2, "")
+    assert f"'excel' is not one of {', '.join(FORMS)}" in " ".join(err.replace("│", " ").split())
+    assert form_names("nt") == ["ntriples"]
+    assert {"nquads", "n3", "nary"} < set(form_names("n")) < set(FORMS)

@@ -39,10 +39,33 @@ def test_the_encoder_ranks_if_nothing_else_is_said(starqe, askable_run: Path, qu
 
 def test_only_a_calibrated_run_of_an_encoder_reasons(starqe, askable_run: Path, queries: Path, tmp_path: Path) -> None:
     shutil.copytree(askable_run, tmp_path / "run")
-    (tmp_path / "run" / "reasoning.json").unlink()
+    (tmp_path / "run" / "answering.json").unlink()
     code, _, said = starqe("evaluate", tmp_path / "run", queries, "--by", "mixture")
     assert code == 1
     assert "was not calibrated" in said
-    code, _, said = starqe("evaluate", askable_run, "--links", "ours", "--by", "executor")
-    assert code == 2
-    assert "leave them out with --links" in " ".join(said.replace("│", " ").split())
+    code, _, said = starqe("evaluate", askable_run, "--links", "ours", "--by", "predictor")
+    assert code == 1
+    assert f"--by predictor needs a one-hop predictor, and {askable_run} has none. Choose --by encoder" in said
+
+
+def test_links_of_a_run_are_measured_by_what_answers_single_facts_in_it(starqe, askable_run: Path, tmp_path: Path) -> None:
+    """A run without a predictor is measured by its encoder; with one by that, unless --by says something else."""
+    run = shutil.copytree(askable_run, tmp_path / "run")
+    size = ["--set", "model.width=8", "--set", "train.epochs=1", "--set", "train.validation_questions=20", "--threads", 1]
+    assert starqe("train", "--preset", "one-hop-demo", *size, run / "graph", "--out", run / "predictor")[0] == 0
+    links = ("--links", "ours", "--limit", 20)
+
+    def measured(folder: Path, *by: str) -> tuple[str, list[float]]:
+        code, out, err = starqe("evaluate", folder, *links, *by, "--json")
+        assert code == 0, err
+        rows = json.loads(out)
+        return rows[0]["row"], [row["ours"] for row in rows]
+
+    assert measured(askable_run)[0] == "StarQE"
+    assert measured(run)[0] == "Predictor (complex)"
+    assert measured(run) == measured(run, "--by", "predictor") == measured(run / "predictor")
+    assert measured(run, "--by", "encoder") == measured(askable_run)
+    for by in ("executor", "mixture"):
+        assert measured(run, "--by", by)[0] == by
+    _, out, _ = starqe("evaluate", run, *links)
+    assert out.startswith("measured: Predictor (complex), which predicts single facts in this run\n")

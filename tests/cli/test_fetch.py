@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from starqe.kg import download as downloading
 from starqe.kg import load_graph
-from starqe.kg.datasets import DATASETS, DataFile, DataSet
+from starqe.kg.published import download as downloading
+from starqe.kg.published.datasets import DATASETS, DataFile, DataSet
 from tests.kg.file_server import running
 
 CONTENT = {"train.txt": b"a,r,b,q,v\nb,r,a\n", "valid.txt": b"a,r,v\n", "test.txt": b"v,r,b\n"}
@@ -43,7 +43,7 @@ def test_fetch_says_where_under_which_licence_and_what_to_type_next(run, server,
         "  citation   Nobody: Nothing. 2020",
         "next: starqe data import toy GRAPH",
     ]
-    assert run("fetch", "toy")[1].startswith(f"{tmp_path}/home/toy: here already\n")
+    assert run("fetch", "toy")[1].startswith(f"{tmp_path}/home/toy: already here\n")
     assert run("import", "toy", "GRAPH")[:2] == (0, "GRAPH: 4 statements, 3 entities, 2 relations\n")
     assert len(load_graph(Path("GRAPH"))) == 4
 

@@ -1,6 +1,9 @@
 """`starqe fit`: from a file that nobody prepared to answers."""
 
+import inspect
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +14,11 @@ from pathlib import Path
 import pytest
 
 from starqe.ask import Answerer
+from starqe.cli.data import import_
+from starqe.cli.fit import fit
+from starqe.kg import load_graph
+from starqe.learn import Run
+from tests.places import DATA
 
 Starqe = Callable[..., tuple[int, str, str]]
 
@@ -44,16 +52,21 @@ ANSWERS = {f"http://foreign.example/thing#p{n}" for n in range(60) if n % 7 in (
 def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, printed, err = starqe("fit", trig, "--out", out, "--minutes", 0.1, "--threads", 1)
-    assert (code, err) == (0, "")
+    assert code == 0, err
     assert "  literal values left out: xsd:string 1\n" in printed
-    assert f"{out}: 127 statements about 75 entities, 6 held out to check on" in printed
-    assert "encoder: validation MRR" in printed
-    assert "one-hop predictor: validation MRR" in printed
+    assert "the graph has no validation split: 6 of its 127 train statements are held out, to choose the best model" in printed
+    stages = [line for line in printed.splitlines() if line.endswith(" min")]
+    names = ("drawing queries: ", "training the encoder: ", "training the one-hop predictor: ", "calibrating: ")
+    assert all(any(line.startswith(name) for line in stages) for name in names), printed
+    compared = "validation MRR [0-9.]+ .the most frequent entity for the relation: [0-9.]+., [0-9.]+ min"
+    assert len(re.findall(compared, printed)) == 2
+    assert f"{out}: 127 statements (121 train, 6 valid) about 75 entities, in " in printed
+    assert "the probabilities are not calibrated: they were fitted on 6 validation statements" in printed
 
     _, answered, _ = starqe("ask", out, WHO, "--json", "--top", 30)
     answers = json.loads(answered)["answers"]
     assert {one["who"] for one in answers if one["known"]} == ANSWERS
-    assert [one["known"] for one in answers].count(False) == 30 - len(ANSWERS)
+    assert [one["known"] for one in answers].count(False) == 30  # known and predicted answers have a quota each
 
     _, shown, _ = starqe("ask", out, WHO, "--explain")
     assert "identifiers begin with http://foreign.example/thing#\n" in shown
@@ -68,25 +81,85 @@ def test_a_graph_of_which_nothing_can_be_held_out_is_refused_and_leaves_nothing(
     (tmp_path / "five.txt").write_text("".join(f"a{i},r{i},b{i}\n" for i in range(5)), encoding="utf-8")
     code, _, err = starqe("fit", tmp_path / "five.txt", "--out", tmp_path / "run", "--minutes", 0.1)
     assert code == 1
-    assert "none of the 5 can: each mentions something that nothing else does. Add statements" in err
+    assert "none of its 5 can: each mentions something that no other statement mentions. Add statements" in err
     assert [path.name for path in tmp_path.iterdir()] == ["five.txt"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("written", ["run.json", "predictor/state.safetensors"], ids=["encoder", "predictor"])
-def test_a_fit_that_was_killed_goes_on(trig: Path, tmp_path: Path, written: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "how", "code"),
+    [
+        ("run.json", signal.SIGKILL, -9),
+        ("predictor/state.safetensors", signal.SIGKILL, -9),
+        ("run.json", signal.SIGINT, 130),
+        ("metrics.jsonl", signal.SIGTERM, 143),
+        ("predictor/state.safetensors", signal.SIGINT, 130),
+    ],
+)
+def test_a_fit_that_was_ended_early_goes_on(trig: Path, tmp_path: Path, written: str, how: signal.Signals, code: int) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "starqe", "fit", str(trig), "--out", str(out), "--minutes", "0.2", "--threads", "1", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "starqe", "fit", str(trig), "--out", str(out), "--minutes", "0.3", "--threads", "1", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not (out / written).exists():
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.send_signal(how)
+    _, said = process.communicate()
+    assert process.returncode == code, said
+    assert "Traceback" not in said
+    if how != signal.SIGKILL:
+        assert f"what was done is kept. To go on: starqe fit {trig} --out {out} --minutes 0.3 --threads 1 --json --resume" in said
     assert not (out / "answering.json").exists()
 
     result = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     trained_encoder = "encoder" in json.loads(result.stdout)["validation_mrr"]
-    assert trained_encoder == (written == "run.json")  # what was finished is not done again
+    assert trained_encoder == (not written.startswith("predictor"))  # what was finished is not done again
     assert {one.entity for one in Answerer.open(out).ask(WHO, known_only=True)} == ANSWERS
+
+
+def test_every_option_of_import_that_decides_what_is_read_is_one_of_fit_too() -> None:
+    reading = set(inspect.signature(import_).parameters) - {"source", "graph", "split", "seed", "overwrite", "as_json"}
+    assert reading <= set(inspect.signature(fit).parameters)
+
+
+def test_fit_has_the_options_of_import_for_reading(starqe: Starqe, tmp_path: Path) -> None:
+    source = tmp_path / "file.ttl"
+    source.write_text("<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .")
+    code, _, err = starqe("fit", source, "--out", tmp_path / "run")
+    assert code == 1
+    assert "found none. triples that are reified but not asserted, left out: 1 (--unasserted keep keeps them)" in err
+    reading = ["--unasserted", "keep", "--entity-base", "a:", "--relation-base", "a:", "--format", "turtle", "--on-error", "skip"]
+    code, _, err = starqe("fit", source, "--out", tmp_path / "run", *reading)
+    assert code == 1
+    assert "held out" in err  # it was read: a graph of one statement has nothing to validate on
+
+
+@pytest.mark.slow
+def test_the_whole_path_on_published_data_without_a_validation_split_leaves_the_test_split_alone(starqe: Starqe, tmp_path: Path) -> None:
+    source = DATA / "wd50k_100"
+    if not source.exists():
+        pytest.skip("wd50k_100 is not here")
+    (tmp_path / "data").mkdir()
+    for name in ("train.txt", "test.txt"):
+        shutil.copy(source / name, tmp_path / "data" / name)
+    assert starqe("data", "import", tmp_path / "data", tmp_path / "graph")[0] == 0
+    before = load_graph(tmp_path / "graph")
+    assert not len(before.known(["valid"]))
+
+    code, printed, err = starqe("fit", tmp_path / "graph", "--out", tmp_path / "run", "--minutes", 0.2, "--threads", 1)
+    assert code == 0, err
+    count = len(before.known(["test"]))
+    assert f"train statements are held out, to choose the best model and to calibrate its probabilities; the {count:,} test" in printed
+    after = Run.open(tmp_path / "run").graph
+    assert set(after.statements("test")) == set(before.statements("test"))
+    assert len(after.known(["train"])) + len(after.known(["valid"])) == len(before.known(["train"]))
+
+    code, rows, _ = starqe("evaluate", tmp_path / "run", "--links", "published", "--limit", 50, "--json")
+    assert code == 0
+    assert {row["n"] for row in json.loads(rows) if row["shape"] == "tail"} == {50}
+    statement = next(iter(before.statements("test")))
+    query = f'SELECT ?x {{ "{statement.head}" "{statement.relation}" ?x }}'
+    code, answered, _ = starqe("ask", tmp_path / "run", query, "--json")
+    assert code == 0
+    assert statement.tail in {one["x"] for one in json.loads(answered)["answers"] if one["known"]}

@@ -12,7 +12,7 @@ from starqe.errors import ConfigError, UnsupportedError
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn import kind_of
 from starqe.queries import SHAPES, generate
-from starqe.reason.presets import recipe_of
+from starqe.reason.predictor.presets import recipe_of
 
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "train.epochs=1", "train.validation_questions=20"]
 

@@ -56,15 +56,41 @@ def test_statistics_have_counts_answers_and_hubs(starqe, science: Path, tmp_path
     assert found["hubs"]["threshold"] == 50
     code, out, _ = starqe("queries", "stats", tmp_path / "q")
     assert code == 0
-    assert "answers a query" in out
+    assert "answers per query" in out
 
 
-@pytest.mark.parametrize("form", ["logic", "sparql", "json", "picture"])
+SHOWN = {
+    "logic": "∧",
+    "sparql": "{|",
+    "json": '"variable"',
+    "picture": "◀─",
+    "hypergraph": "{",
+    "reified": "_:1 rdf:subject ",
+    "formula": "?reifier_0 rdf:reifies <<( ?A ?relation_0 ?the_answer )>> ; ?key_0_0 ?value_0_0 .",
+    "formula-star": "<< ?A ?relation_0 ?the_answer >> ?key_0_0 ?value_0_0 .",
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
 def test_a_query_can_be_shown_in_each_form(starqe, science: Path, tmp_path: Path, form: str) -> None:
     starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "2i", "--splits", "test", "--limit", 5)
     code, out, error = starqe("queries", "show", tmp_path / "q", "--graph", science / "graph", "--shape", "2i", "--as", form)
     assert code == 0, error
-    assert {"logic": "∧", "sparql": "{|", "json": '"variable"', "picture": "◀─"}[form] in out
+    assert SHOWN[form] in out
+
+
+def test_a_reified_set_is_written_and_its_queries_are_shown_as_they_were(starqe, science: Path, tmp_path: Path) -> None:
+    shown = []
+    for variant, shape in (("qualified", "2i"), ("reified", "2i-reified-1-1")):
+        folder = tmp_path / variant
+        code, _, error = starqe(
+            "queries", "generate", science / "graph", folder, "--shapes", "2i", "--splits", "test", "--limit", 5, "--variant", variant
+        )
+        assert code == 0, error
+        code, out, error = starqe("queries", "show", folder, "--graph", science / "graph", "--shape", shape)
+        assert code == 0, error
+        shown.append(out)
+    assert shown[0] == shown[1]
 
 
 def test_both_engines_write_the_same_table(starqe, science: Path, tmp_path: Path) -> None:
@@ -91,7 +117,7 @@ def test_random_queries_are_drawn_and_resumed(starqe, science: Path, tmp_path: P
     [
         (("--shapes", "1p,5p"), "shapes are 1p, 2p, 3p, 2i, 3i, 2i-1p, 1p-2i, found '5p'"),
         (("--qualifiers", "many"), "qualifiers are a number up to 8 or a range"),
-        (("--qualifiers", "1,1"), "speaks of 2 edges, and shape '1p' has 1"),
+        (("--qualifiers", "1,1"), "has 2 edges, and shape '1p' has 1"),
         (("--shape-file", "no.toml"), "no.toml: cannot read the shapes"),
         (("--splits", "tets"), "tets"),
     ],

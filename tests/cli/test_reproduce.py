@@ -33,7 +33,7 @@ def test_a_table_as_json_is_all_its_rows(starqe, work: Path) -> None:
 
 def test_findings_and_provenance_are_printed(starqe, work: Path) -> None:
     _, printed, _ = starqe("reproduce", "diameter", "--out", work, "--budget", "0")
-    assert "not run: as many steps as the diameter" in printed
+    assert "not measured: as many steps as the diameter" in printed
     assert "\nmachine: " in printed
 
 

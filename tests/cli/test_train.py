@@ -3,11 +3,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from starqe.cli.main import app
 from starqe.config import to_toml
-from starqe.errors import ConfigError, QueryError
+from starqe.errors import ConfigError, QueryError, StorageError
+from starqe.folders import LOCK
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn import Recipe, preset
 
@@ -35,7 +37,9 @@ def test_training_prints_a_line_an_epoch_and_where_the_model_is(place: Path) -> 
     settings = [f"--set={setting}" for setting in (*SMALL, "train.epochs=2")]
     printed = call("train", place / "graph", place / "queries", "--preset", "demo", "--out", place / "two", *settings)
     assert [line.split()[:2] for line in printed.splitlines() if line.startswith("epoch")] == [["epoch", "0"], ["epoch", "1"]]
-    assert printed.splitlines()[-1].startswith(f"{place / 'two'}: ")
+    result, baseline = printed.splitlines()[-2:]
+    assert result.startswith(f"{place / 'two'}: ")
+    assert baseline.startswith("  to compare with: ")
 
 
 def test_a_recipe_file_and_settings_on_top_of_it(place: Path) -> None:
@@ -49,9 +53,18 @@ def test_a_recipe_file_and_settings_on_top_of_it(place: Path) -> None:
 
 def test_resuming_needs_no_recipe_and_refuses_another(place: Path) -> None:
     printed = call("train", place / "graph", place / "queries", "--out", place / "run", "--resume")
-    assert "this training was finished before" in printed
+    assert "this training is already finished" in printed
     with pytest.raises(ConfigError, match="has another recipe"):
         call("train", place / "graph", place / "queries", "--preset", "starqe", "--out", place / "run", "--resume")
+
+
+def test_a_run_is_trained_and_calibrated_by_one_command_at_a_time(place: Path) -> None:
+    before = {path: path.read_bytes() for path in (place / "run").iterdir() if path.is_file()}
+    with FileLock(place / "run" / LOCK):  # as another process holds it
+        for command in (["train", place / "graph", place / "queries", "--resume", "--out"], ["calibrate"]):
+            with pytest.raises(StorageError, match=rf"^another command works in {place / 'run'}\. Wait for its end"):
+                call(*command, place / "run")
+    assert {path: path.read_bytes() for path in (place / "run").iterdir() if path.is_file()} == before | {place / "run" / LOCK: b""}
 
 
 @pytest.mark.parametrize("more", [["--set", "train.epochs=50"], ["--preset", "demo", "recipe.toml"]], ids=["settings", "two recipes"])

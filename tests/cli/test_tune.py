@@ -125,7 +125,7 @@ def test_a_search_that_is_interrupted_and_then_killed_ends_with_all_its_trials(s
     interrupted.send_signal(signal.SIGINT)
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    assert "of 10 trials are finished and kept. The same command goes on" in errors
+    assert "of 10 trials are finished and kept. The same command continues" in errors
     assert "Traceback" not in errors
 
     killed = process(place, "--trials", 10)

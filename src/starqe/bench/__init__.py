@@ -1,1 +1,1 @@
-"""How fast it is: every speed claim, measured on the spot, as ratios."""
+"""Benchmarks: every speed claim can be measured on the spot."""

@@ -1,4 +1,4 @@
-"""How fast evaluation is: the real thing, beside the one dense product that bounds it."""
+"""Speed of evaluation, compared with the one dense product that bounds it."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""How fast query sets are generated."""
+"""Speed of query generation."""
 
 import tempfile
 from pathlib import Path
@@ -41,7 +41,7 @@ def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
 
 
 def _answer_exactly(graph: Graph, folder: Path, split: str, wanted: int = 1000) -> tuple[int, float]:
-    """Answers random queries of all shapes one by one, on all splits; gives how many, and the time after loading."""
+    """Answers random queries of all shapes one by one, on all splits; returns their number, and the time after loading."""
     known = graph.known(SPLITS)
     per_shape = -(-wanted // len(SHAPES))
     tables = load_queries(folder, split, limit=per_shape)

@@ -1,13 +1,16 @@
-"""How fast graphs are imported."""
+"""Speed of imports."""
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import orjson
 
 from starqe.bench.measured import machine, measured
+from starqe.bench.wikidata_dump import write_wikidata_dump
 from starqe.kg import import_graph, save_graph
 from starqe.seed import generator
 
@@ -28,7 +31,7 @@ def write_random_statements(path: Path, statements: int, seed: int) -> None:
 
 
 def bench_import(statements: int = 1_000_000, seed: int = 0) -> dict[str, Any]:
-    """Measures the import of a generated file, beside merely reading its lines with DuckDB."""
+    """Measures the import of a generated file, compared with reading its lines with DuckDB."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "statements.txt"
         write_random_statements(source, statements, seed)
@@ -49,6 +52,41 @@ def bench_import(statements: int = 1_000_000, seed: int = 0) -> dict[str, Any]:
             "growth_mb": round(importing.growth_mb),
             "duckdb_read_seconds": round(reading.seconds, 3),
             "ratio_to_reading": round(importing.seconds / reading.seconds, 1),
+            "seed": seed,
+            **machine(),
+        }
+
+
+def bench_import_wikidata(statements: int = 1_000_000, seed: int = 0) -> dict[str, Any]:
+    """Measures the import of a generated Wikidata dump, compared with reading its lines and parsing them with orjson.
+
+    Both are also given in processor time, since reading is the work of one core: statements per second and core.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "dump.json"
+        write_wikidata_dump(source, statements, seed)
+        start = time.process_time()
+        with measured() as parsing, source.open("rb") as file:
+            records = sum(orjson.loads(line.rstrip(b",\n")) is not None for line in file if len(line) > len("[,\n"))
+        parsing_cpu = time.process_time() - start
+        start = time.process_time()
+        with measured() as importing:
+            graph, report = import_graph(source)
+        importing_cpu = time.process_time() - start
+        return {
+            "statements": statements,
+            "records": records,
+            "statements_in_graph": len(graph),
+            "literals_left_out": report.literals.total(),
+            "file_mb": round(source.stat().st_size / 1e6, 1),
+            "import_seconds": round(importing.seconds, 2),
+            "statements_per_second": round(statements / importing.seconds),
+            "statements_per_core_second": round(statements / importing_cpu),
+            "peak_mb": round(importing.peak_mb),
+            "growth_mb": round(importing.growth_mb),
+            "orjson_seconds": round(parsing.seconds, 2),
+            "orjson_statements_per_core_second": round(statements / parsing_cpu),
+            "ratio_to_orjson": round(importing_cpu / parsing_cpu, 1),
             "seed": seed,
             **machine(),
         }

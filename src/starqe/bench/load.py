@@ -1,6 +1,6 @@
-"""Load for a service on this machine: clients that ask one query after the other, or queries that come at a fixed rate.
+"""Load for a service on this machine: clients that ask one query after the other, or queries at a fixed rate.
 
-Connections are kept open, and answers are read but not parsed: what asks shares its cores with what answers.
+Connections are kept open, and answers are read but not parsed, since clients and server share their cores.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 MOST_ASKED = 400
-"""How many queries that come at a fixed rate may be on their way; a further one counts as not sent."""
+"""Maximum number of open queries at a fixed rate; a further one counts as not sent."""
 PATIENCE = 60.0
-"""After so many seconds without an answer a query counts as failed."""
+"""A query without an answer after this many seconds counts as failed."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One query and what became of it."""
+    """One query and its outcome."""
 
     status: str
-    """The status of HTTP; ``503 without Retry-After``, ``failed`` or ``not sent`` where it is less than that."""
+    """The HTTP status, ``503 without Retry-After``, ``failed`` or ``not sent``."""
     seconds: float
 
 
@@ -34,7 +34,7 @@ class Client:
     _streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = field(default=None, init=False)
 
     async def ask(self, text: str, due: float | None = None) -> Asked:
-        """Asks one query, and reads the whole answer; it takes from when it was due (by ``time.perf_counter``), or from now on."""
+        """Asks one query and reads the whole answer; the time counts from ``due`` (by ``time.perf_counter``), or from now."""
         began = time.perf_counter() if due is None else due
         try:
             async with asyncio.timeout(PATIENCE):
@@ -59,7 +59,7 @@ class Client:
         except (OSError, EOFError):
             if not kept:
                 raise
-        await self.close()  # the service closes connections that were idle: that is no failure
+        await self.close()  # the service closes idle connections, which is no failure
         return await self._exchange(body)
 
     async def _exchange(self, body: bytes) -> str:
@@ -90,7 +90,7 @@ async def _clients(address: str, count: int) -> AsyncIterator[list[Client]]:
 
 
 async def one_after_the_other(address: str, texts: Iterator[str], clients: int, seconds: float) -> list[Asked]:
-    """Lets so many clients ask at a time, each its next query when it has the answer to the last."""
+    """Lets a number of clients ask at a time; each sends its next query when it has the answer to the last."""
     end = time.perf_counter() + seconds
 
     async def ask(client: Client) -> list[Asked]:
@@ -104,7 +104,7 @@ async def one_after_the_other(address: str, texts: Iterator[str], clients: int, 
 
 
 async def at_a_rate(address: str, texts: Iterator[str], rate: float, seconds: float) -> list[Asked]:
-    """Asks so many queries a second, whether or not those before are answered."""
+    """Sends queries at a fixed rate per second, whether or not earlier ones are answered."""
     found: list[Asked] = []
     async with _clients(address, MOST_ASKED) as everyone, asyncio.TaskGroup() as tasks:
         idle = list(everyone)

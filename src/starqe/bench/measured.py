@@ -14,13 +14,13 @@ import psutil
 
 @dataclass
 class Measured:
-    """What a piece of work took: filled in when it ends."""
+    """Time and memory of a piece of work: filled in when it ends."""
 
     seconds: float = 0.0
     peak_mb: float = 0.0
-    """The most memory that the whole process held at any moment, in megabytes."""
+    """Peak memory of the process, in megabytes."""
     growth_mb: float = 0.0
-    """The most that it held beyond what it held at the start."""
+    """Peak memory above what the process used at the start, in megabytes."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def measured(every: float = 0.02) -> Iterator[Measured]:
 
 
 def machine() -> dict[str, Any]:
-    """Says what kind of machine this is: a number without it means nothing."""
+    """Describes this machine: measurements mean nothing without it."""
     return {
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),

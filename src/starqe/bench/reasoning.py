@@ -1,4 +1,4 @@
-"""How fast reasoning is, and what a wider beam is worth: the executor shape by shape, time beside quality."""
+"""Speed of reasoning, and the value of a wider beam: the executor shape by shape, time and quality."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from starqe.bench.measured import machine, measured
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable
-from starqe.reason.executor import Executor
+from starqe.reason.executor.executor import Executor
 from starqe.reason.reasoner import Reasoner
 
 
@@ -19,8 +19,8 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
     Args:
         reasoner: What predicts.
         queries: Test queries, by shape.
-        beams: How many candidates of an inner variable are predicted from. Shapes without inner variables are measured once.
-        batch: How many queries are worked on together.
+        beams: Numbers of candidates kept per inner variable. Shapes without inner variables are measured once.
+        batch: Number of queries per batch.
     """
     rows = []
     settings, timed = (Measure.parse({"protocol": name, "batch": batch, "replicates": 0}) for name in ("strict", "paper"))
@@ -33,7 +33,7 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
             with measured() as work:
                 evaluate(executor, {shape: table}, entities, timed)  # looks up no exact answers, as strict does
             found = evaluate(executor, {shape: table}, entities, settings, graph=reasoner.graph)
-            mrr = next(row["ours"] for row in found if (row["shape"], row["metric"], row["average"]) == (shape, "MRR", "macro"))
+            mrr = next(row.ours for row in found if (row.shape, row.metric, row.average) == (shape, "MRR", "macro"))
             rows.append(
                 {
                     "shape": shape,
@@ -51,7 +51,7 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
 
 
 def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draws MRR over queries a second, a line a shape and a point a beam."""
+    """Plots MRR over queries per second: one line per shape, one point per beam."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -59,14 +59,14 @@ def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for shape in dict.fromkeys(row["shape"] for row in rows):
-        mine = [row for row in rows if row["shape"] == shape]
-        if len(mine) < 2:
+        of_shape = [row for row in rows if row["shape"] == shape]
+        if len(of_shape) < 2:
             continue
-        axes.plot([row["queries_per_second"] for row in mine], [row["mrr"] for row in mine], marker="o", label=shape)
-        for row in mine:
+        axes.plot([row["queries_per_second"] for row in of_shape], [row["mrr"] for row in of_shape], marker="o", label=shape)
+        for row in of_shape:
             axes.annotate(str(row["beam"]), (row["queries_per_second"], row["mrr"]), textcoords="offset points", xytext=(4, 4), fontsize=8)
     axes.set_xscale("log")
-    axes.set_xlabel("queries a second (log scale); the number at a point is the beam")
+    axes.set_xlabel("queries per second (log scale); the number at a point is the beam")
     axes.set_ylabel("MRR, macro, protocol strict (%)")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""How fast the service is: the real server in a process of its own, asked over HTTP on this machine."""
+"""Speed of the service: the real server in its own process, asked over HTTP on this machine."""
 
 import asyncio
 import contextlib
@@ -25,12 +25,12 @@ from starqe.seed import generator
 from starqe.serve import ServeSettings
 
 PER_SHAPE = 600
-"""How many queries of each of the seven shapes are drawn, if the graph has so many."""
+"""Number of queries that are sampled per shape, if the graph has that many."""
 CROWD = ServeSettings().waiting
-"""So many clients at once fill the queue of the service and its batches; a soak measures them too."""
+"""Number of clients that fill the queue of the service and its batches; a soak measures them too."""
 QUANTILES = (50, 90, 99)
 OVERLOAD = 2.0
-"""How much more is asked in a soak than the service can answer."""
+"""Rate of a soak, relative to what the service can answer."""
 
 Load = Coroutine[Any, Any, list[Asked]]
 
@@ -44,15 +44,15 @@ def bench_serve(
     threads: int = 1,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Measures latency and throughput for each way to predict; a soak then asks twice what the service can answer.
+    """Measures latency and throughput per way to predict; a soak then asks twice as much as the service can answer.
 
     Args:
         run: The folder of a run that can be asked.
-        seconds: How long each row is measured.
-        clients: How many clients ask at a time, a row each.
+        seconds: Duration of each measurement.
+        clients: Numbers of clients that ask at a time, one row each.
         by: What predicts, as `starqe serve --by` has it.
-        soak_minutes: How long the service is asked for too much; 0 leaves it out.
-        threads: The threads of the server's arithmetic.
+        soak_minutes: Duration of the overload; 0 leaves it out.
+        threads: Number of threads for the server's arithmetic.
         seed: Decides the queries and their order.
 
     Raises:
@@ -76,12 +76,12 @@ def bench_serve(
                 measure(f"{count} at a time", one_after_the_other(address, texts, count, seconds))
             if soak_minutes:
                 rate = OVERLOAD * max(row["answered_per_second"] for row in rows if row["by"] == way)
-                measure(f"{rate:.1f} a second", *(at_a_rate(address, texts, rate, 30 * soak_minutes) for _ in range(2)))
+                measure(f"{rate:.1f} per second", *(at_a_rate(address, texts, rate, 30 * soak_minutes) for _ in range(2)))
     return rows
 
 
 def questions(graph: Graph, seed: int = 0, per_shape: int = PER_SHAPE) -> list[str]:
-    """Draws distinct queries as people ask them, of all shapes in random order, as SPARQL: from test, or else from train.
+    """Samples distinct queries of all shapes, in random order, as SPARQL: from test, or else from train.
 
     Raises:
         InputError: The graph has no query.
@@ -89,7 +89,7 @@ def questions(graph: Graph, seed: int = 0, per_shape: int = PER_SHAPE) -> list[s
     tables = drawn_queries(graph, "test", per_shape, seed) or drawn_queries(graph, "train", per_shape, seed)
     texts = sorted({text for table in tables.values() for row in range(len(table)) if (text := _sparql(table, row, graph))})
     if not texts:
-        raise InputError("queries are drawn from the statements of a graph, and this one has none")
+        raise InputError("queries are sampled from the statements of a graph, and this one has none")
     generator(seed, "bench serve").shuffle(texts)
     return texts
 
@@ -120,7 +120,7 @@ def _server(run: Path, by: str, threads: int) -> Iterator[tuple[psutil.Process, 
 
 
 def _measured(server: psutil.Process, parts: Sequence[Load]) -> dict[str, Any]:
-    """Does some parts of one load; the memory of the server is looked at before and after each."""
+    """Runs the parts of one load; the memory of the server is measured before and after each."""
     asked: list[Asked] = []
     memory = [server.memory_info().rss]
     began, busy = time.perf_counter(), time.process_time()

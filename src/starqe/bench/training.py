@@ -1,4 +1,4 @@
-"""How fast training is: the real loop, beside the three dense products that bound it."""
+"""Speed of training: the real loop, compared with the three dense products that bound it."""
 
 import statistics
 import tempfile

@@ -1,4 +1,4 @@
-"""``starqe bench``: every speed claim, measured on the spot."""
+"""``starqe bench``: speed, measured on this machine."""
 
 import contextlib
 import tempfile
@@ -10,20 +10,21 @@ import typer
 
 from starqe.cli.show import Json, print_json, print_pairs, print_table
 
-app = typer.Typer(help="Speed: measured here and now, as ratios.", no_args_is_help=True)
+app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
 GraphFolder = Annotated[Path | None, typer.Option("--graph", help="The folder of a graph; the embedded one if left out.")]
 
 
 @app.command("import")
 def import_(
-    statements: Annotated[int, typer.Option(help="How many statements to generate and import.")] = 1_000_000,
+    statements: Annotated[int, typer.Option(help="Number of statements to generate and import.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the statements.")] = 0,
+    form: Annotated[Literal["statements", "wikidata"], typer.Option("--format", help="The form of the file.")] = "statements",
     as_json: Json = False,
 ) -> None:
-    """Measure the import of a generated file, half of it with qualifiers."""
-    from starqe.bench.importing import bench_import
+    """Measure the import of a generated file, partly with qualifiers."""
+    from starqe.bench.importing import bench_import, bench_import_wikidata
 
-    _print(bench_import(statements, seed), as_json)
+    _print((bench_import if form == "statements" else bench_import_wikidata)(statements, seed), as_json)
 
 
 @app.command()
@@ -45,11 +46,11 @@ def queries(
 def train(
     graph: GraphFolder = None,
     queries: Annotated[Path | None, typer.Option("--queries", help="The folder of its query set.")] = None,
-    steps: Annotated[int, typer.Option(help="Measured steps a row.")] = 60,
+    steps: Annotated[int, typer.Option(help="Measured steps per row.")] = 60,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure training for every similarity and loss, beside the three dense products that bound it."""
+    """Measure training for every similarity and loss, compared with the three dense products that bound it."""
     import torch
 
     from starqe.bench.training import bench_train
@@ -68,12 +69,12 @@ def train(
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
     queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
-    limit: Annotated[int, typer.Option(help="Queries a shape, at most.")] = 20_000,
-    shapes: Annotated[str | None, typer.Option(help="Names with commas; all that are there if left out.")] = None,
+    limit: Annotated[int, typer.Option(help="Queries per shape, at most.")] = 20_000,
+    shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure evaluation, beside the one dense product that bounds it."""
+    """Measure evaluation, compared with the one dense product that bounds it."""
     import torch
 
     from starqe.bench.evaluating import bench_evaluate
@@ -91,14 +92,14 @@ def evaluate(
 def reason(
     run: Annotated[Path, typer.Argument(help="The run folder of a model that was calibrated.")],
     queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
-    limit: Annotated[int, typer.Option(help="Test queries a shape.")] = 200,
-    beams: Annotated[str, typer.Option(help="Beams to measure, with commas.")] = "1,4,16,32,64",
-    shapes: Annotated[str | None, typer.Option(help="Names with commas; all that are there if left out.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw MRR over speed to this picture.")] = None,
+    limit: Annotated[int, typer.Option(help="Test queries per shape.")] = 200,
+    beams: Annotated[str, typer.Option(help="Beams to measure, separated by commas.")] = "1,4,16,32,64",
+    shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot MRR over speed to this file.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the executor: queries a second for each shape, and what a wider beam is worth."""
+    """Measure the executor: queries per second for each shape, and the value of a wider beam."""
     import torch
 
     from starqe.bench.reasoning import bench_reason, plot_beams
@@ -119,11 +120,11 @@ def reason(
 @app.command()
 def serve(
     run: Annotated[Path, typer.Argument(help="The run folder of a model that can be asked.")],
-    seconds: Annotated[float, typer.Option(help="How long each row is measured.")] = 20.0,
-    clients: Annotated[str, typer.Option(help="How many clients ask at a time, with commas: a row each.")] = "1,16",
-    by: Annotated[Literal["encoder", "mixture"] | None, typer.Option(help="What predicts; one after the other if left out.")] = None,
-    soak: Annotated[float, typer.Option(help="Then ask twice what it can answer, for so many minutes.")] = 0.0,
-    threads: Annotated[int, typer.Option(help="The threads of the server's arithmetic.")] = 1,
+    seconds: Annotated[float, typer.Option(help="Duration of each measurement.")] = 20.0,
+    clients: Annotated[str, typer.Option(help="Numbers of concurrent clients, separated by commas: one row each.")] = "1,16",
+    by: Annotated[Literal["encoder", "mixture"] | None, typer.Option(help="What predicts; both in turn if left out.")] = None,
+    soak: Annotated[float, typer.Option(help="Then send twice the load it can answer, for this many minutes.")] = 0.0,
+    threads: Annotated[int, typer.Option(help="Number of threads of the server's arithmetic.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides the queries.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -137,15 +138,15 @@ def serve(
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """Reads whole numbers with commas."""
+    """Reads whole numbers separated by commas."""
     if not all(part.strip().isdecimal() and int(part) > 0 for part in text.split(",")):
-        raise typer.BadParameter(f"{option} has whole numbers from 1 on, with commas, found {text!r}")
+        raise typer.BadParameter(f"{option} has whole numbers from 1 on, separated by commas, found {text!r}")
     return [int(part) for part in text.split(",")]
 
 
 @contextlib.contextmanager
 def _queries(graph: Path | None, queries: Path | None, split: str, limit: int) -> Iterator[Any]:
-    """Gives a graph and its queries; without folders, the embedded graph and queries generated on the spot."""
+    """Yields a graph and its queries; without folders, the embedded graph and queries generated on the spot."""
     from starqe.queries import generate, load_queries
 
     loaded = _graph(graph)

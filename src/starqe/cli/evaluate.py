@@ -7,25 +7,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from starqe.cli.show import Json, print_json, print_table, progress
+from starqe.cli.show import Json, Memory, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from starqe.measure.evaluate import Scorer
+    from starqe.measure.links import GapScorer
+    from starqe.measure.rows import Row
     from starqe.queries import QueryTable
-    from starqe.reason.run import AnyRun
+    from starqe.queries.gaps import Gaps
+    from starqe.reason.predictor.run import AnyRun, PredictorRun
 
 PROTOCOLS = ("paper", "strict")
 BATCH = 64
-"""How many queries are reasoned at once: each of them needs many predictions, and each of those a score for every entity."""
+"""Number of queries per batch of reasoning: each of them needs many predictions, and each of those a score for every entity."""
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
     queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links.")] = None,
     by: Annotated[
-        Literal["encoder", "executor", "mixture"],
-        typer.Option(help="What ranks: the model, or what a calibrated run reasons with it; it knows train only."),
-    ] = "encoder",
+        Literal["encoder", "predictor", "executor", "mixture"] | None,
+        typer.Option(
+            help="What ranks; if left out, the run's model, or with --links what answers single facts in it. All know train only."
+        ),
+    ] = None,
     links: Annotated[
         Literal["published", "ours"] | None, typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked.")
     ] = None,
@@ -33,45 +40,65 @@ def evaluate(
     average: Annotated[Literal["micro", "macro", "both"], typer.Option(help="Whether answers or queries count the same.")] = "both",
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="train: faithfulness, on the queries trained on.")] = "test",
     shapes: Annotated[str | None, typer.Option(help="Names with commas; all that the model can be asked if left out.")] = None,
-    limit: Annotated[int | None, typer.Option(help="So many queries of each shape, or statements: a uniform sample.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Number of queries per shape, or of statements: a uniform sample.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Write every rank to this Parquet file.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Rank the answers of queries, or the ends of statements, with a trained model."""
     if (queries is None) == (links is None):
         raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
-    if links and (shapes or per_query or by != "encoder" or protocol != "both" or average != "both"):
-        raise typer.BadParameter("--shapes, --per-query, --by, --protocol and --average are for queries: leave them out with --links")
+    if links and (shapes or per_query or protocol != "both" or average != "both"):
+        raise typer.BadParameter("--shapes, --per-query, --protocol and --average are for queries: leave them out with --links")
     if split == "train" and protocol == "strict":
         raise typer.BadParameter("training queries have no answers that need another split: with --split train the protocol is paper")
     import torch
 
-    from starqe.reason.run import open_run
+    from starqe.learn.lesson import evaluation_bytes
+    from starqe.learn.memory import check_memory
+    from starqe.reason.predictor.run import open_run
+    from starqe.serve.running.memory import limit as memory_limit
 
     if threads:
         torch.set_num_threads(threads)
+    most = memory_limit(memory)[0] if memory else None
     opened = open_run(run)
+    check_memory(evaluation_bytes(opened), most, "evaluation", "fewer --threads")
+    ranked_by = by or _default(opened, bool(links))
     if links:
-        rows = _links(opened, links, split, limit)
+        rows = _links(opened, ranked_by, links, split, limit)
     else:
         assert queries is not None
         protocols = ("paper",) if split == "train" else PROTOCOLS if protocol == "both" else (protocol,)
-        rows = _queries(opened, by, _tables(opened, queries, split, shapes, limit), protocols, split, per_query)
-        rows = [row for row in rows if average in ("both", row["average"])]
+        rows = _queries(opened, ranked_by, _tables(opened, ranked_by, queries, split, shapes, limit), protocols, split, per_query)
+        rows = [row for row in rows if average in ("both", row.average)]
     if as_json:
-        print_json(rows)
+        print_json([row.to_json() for row in rows])
     else:
+        if links:
+            print(f"measured: {rows[0].name}, {'which predicts single facts in this run' if by is None else f'--by {by}'}")
         print_rows(rows)
 
 
-def _tables(run: "AnyRun", queries: Path, split: str, shapes: str | None, limit: int | None) -> dict[str, "QueryTable"]:
+def _default(run: "AnyRun", links: bool) -> str:
+    """Returns what ranks by default: the run's model; for single facts the run's one-hop predictor, if it has one."""
+    from starqe.learn import Run
+    from starqe.learn.run import HEADER
+    from starqe.reason.reasoner import PREDICTOR
+
+    if not isinstance(run, Run):
+        return "predictor"
+    return "predictor" if links and (run.folder / PREDICTOR / HEADER).exists() else "encoder"
+
+
+def _tables(run: "AnyRun", by: str, queries: Path, split: str, shapes: str | None, limit: int | None) -> dict[str, "QueryTable"]:
     """Reads the queries to ask: of a training split, those that an encoder learned from; for a predictor, those of one edge."""
     from starqe.learn import Run
     from starqe.queries import load_queries
 
     names = shapes.split(",") if shapes else None
-    if isinstance(run, Run):
+    if isinstance(run, Run) and by != "predictor":
         pool = run.recipe.train.pool_per_shape
         limit = min(limit or pool, pool) if split == "train" else limit
     else:
@@ -81,48 +108,81 @@ def _tables(run: "AnyRun", queries: Path, split: str, shapes: str | None, limit:
 
 def _queries(
     run: "AnyRun", by: str, tables: dict[str, "QueryTable"], protocols: tuple[str, ...], split: str, per_query: Path | None
-) -> list[dict[str, Any]]:
+) -> list["Row"]:
     """Ranks the answers of queries, beside the paper's numbers."""
     from starqe.measure.paper import beside_paper
 
     rows, scorer = [], _scorer(run, by)
     for name in protocols:
         to = per_query.with_stem(f"{per_query.stem}-{name}") if per_query and len(protocols) > 1 else per_query
-        values = {"protocol": name} if by == "encoder" else {"protocol": name, "batch": BATCH}
-        rows += _evaluate(run, scorer, tables, values, _row_name(run, split) if by == "encoder" else by, to)
+        values = {"protocol": name, "batch": BATCH} if by in ("executor", "mixture") else {"protocol": name}
+        rows += _evaluate(run, scorer, tables, values, _row_name(run, by, split), to)
     return beside_paper(rows, "faithfulness" if split == "train" else "results", run.graph.fingerprint)
 
 
 def _scorer(run: "AnyRun", by: str) -> "Scorer":
-    """Gives what ranks: the model of a run, or what reasons with it.
+    """Returns what ranks: a model of the run, or what reasons with both.
 
     Raises:
-        InputError: The run is none of an encoder, and only such a run reasons.
+        InputError: The run does not have this part.
         StorageError: The run was not calibrated.
     """
     from starqe.errors import InputError
     from starqe.learn import Run
     from starqe.reason.reasoner import RANKED_BY, Reasoner
 
-    if by == "encoder":
-        return run.scorer()
+    if by == "predictor":
+        return _predictor(run).scorer()
     if not isinstance(run, Run):
-        raise InputError(f"--by {by} needs the run of an encoder that was calibrated, found a one-hop predictor: {run.folder}")
-    return RANKED_BY[by](Reasoner.open(run))
+        raise InputError(f"--by {by} needs the run of an encoder, found a one-hop predictor: {run.folder}. Leave --by out")
+    return run.scorer() if by == "encoder" else RANKED_BY[by](Reasoner.open(run))
 
 
-def _links(run: "AnyRun", protocol: str, split: str, limit: int | None) -> list[dict[str, Any]]:
-    """Ranks the ends of statements, with a progress bar."""
-    from starqe.reason.links import ENDS, link_rows, some_statements
+def _predictor(run: "AnyRun") -> "PredictorRun":
+    """Returns the one-hop predictor that a run is, or has."""
+    from starqe.errors import InputError
+    from starqe.learn.run import HEADER
+    from starqe.reason.predictor.run import PredictorRun
+    from starqe.reason.reasoner import PREDICTOR
 
+    if isinstance(run, PredictorRun):
+        return run
+    if not (run.folder / PREDICTOR / HEADER).exists():
+        raise InputError(f"--by predictor needs a one-hop predictor, and {run.folder} has none. Choose --by encoder")
+    return PredictorRun.open(run.folder / PREDICTOR, run.graph)
+
+
+class _OneHop:
+    """Asks a scorer of queries for single facts."""
+
+    def __init__(self, scorer: "Scorer") -> None:
+        self._scorer = scorer
+
+    def entity_scores(self, gaps: "Gaps", out: "Tensor") -> "Tensor":
+        """Scores all entities as what is missing: (B, V)."""
+        import numpy as np
+
+        from starqe.queries.gaps import queries_of
+
+        return self._scorer.scores(queries_of(gaps), np.arange(len(gaps)), out)
+
+
+def _links(run: "AnyRun", by: str, protocol: str, split: str, limit: int | None) -> list["Row"]:
+    """Ranks the ends of statements, and shows the progress."""
+    from starqe.learn import EncoderScorer
+    from starqe.measure.links import ENDS, link_rows, some_statements
+    from starqe.reason.predictor.scorer import PredictorScorer
+
+    scorer = _scorer(run, by)
     total = len(ENDS) * len(some_statements(run.graph, split, limit))
+    asked: GapScorer = scorer if isinstance(scorer, EncoderScorer | PredictorScorer) else _OneHop(scorer)
     with progress(f"predicting links ({protocol})", total, "questions") as advance:
-        note = _note(advance)
-        return link_rows(run.scorer(), run.graph, protocol, split, limit, row=_row_name(run, split), seed=run.recipe.seed, progress=note)
+        row, note = _row_name(run, by, split), _note(advance)
+        return link_rows(asked, run.graph, protocol, split, limit, row=row, seed=run.recipe.seed, progress=note)
 
 
 def _note(advance: Callable[[int], None]) -> Callable[[str, int, int], None]:
-    """Gives what moves a bar by how many are done of each shape."""
+    """Returns a function that moves a progress bar by what is done of each shape."""
     done: dict[str, int] = {}
 
     def note(shape: str, count: int, _total: int) -> None:
@@ -134,7 +194,7 @@ def _note(advance: Callable[[int], None]) -> Callable[[str, int, int], None]:
 
 def _evaluate(
     run: "AnyRun", scorer: "Scorer", tables: dict[str, "QueryTable"], values: dict[str, Any], row: str, per_query: Path | None
-) -> list[dict[str, Any]]:
+) -> list["Row"]:
     """Evaluates by one protocol, with a progress bar."""
     from starqe.measure.evaluate import Measure, evaluate
     from starqe.measure.sink import rank_sink
@@ -149,12 +209,15 @@ def _evaluate(
         )
 
 
-def _row_name(run: "AnyRun", split: str) -> str:
-    """Names the row of the paper that a model is to be compared with, or a predictor by its architecture."""
+def _row_name(run: "AnyRun", by: str, split: str) -> str:
+    """Names what was measured: the row of the paper that an encoder is to be compared with, a predictor by its architecture."""
     from starqe.learn import Run
 
-    if not isinstance(run, Run):
-        return f"Predictor ({run.recipe.model.architecture})"
+    if by == "predictor":
+        return f"Predictor ({_predictor(run).recipe.model.architecture})"
+    if by != "encoder":
+        return by
+    assert isinstance(run, Run)
     if split == "train":
         return "StarQE-like"
     if run.recipe.train.variant != "qualified":
@@ -162,15 +225,15 @@ def _row_name(run: "AnyRun", split: str) -> str:
     return "StarQE" if run.recipe.model.layers else "Zero Layers"
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
+def print_rows(rows: "list[Row]") -> None:
     """Prints a table for each protocol and average, shapes across."""
-    for protocol, average in dict.fromkeys((row["protocol"], row["average"]) for row in rows):
-        mine = [row for row in rows if (row["protocol"], row["average"]) == (protocol, average)]
-        shapes = list(dict.fromkeys(row["shape"] for row in mine))
+    for protocol, average in dict.fromkeys((row.protocol, row.average) for row in rows):
+        chosen = [row for row in rows if (row.protocol, row.average) == (protocol, average)]
+        shapes = list(dict.fromkeys(row.shape for row in chosen))
         lines = []
-        for name, metric in dict.fromkeys((row["row"], row["metric"]) for row in mine):
-            cells = {row["shape"]: row for row in mine if (row["row"], row["metric"]) == (name, metric)}
-            lines.append((f"{name}: {metric}", *(cells[shape]["ours"] for shape in shapes)))
-            if any(cell["paper"] is not None for cell in cells.values()):
-                lines.append((f"{name}: {metric} (paper)", *(cells[shape]["paper"] for shape in shapes)))
+        for name, metric in dict.fromkeys((row.name, row.metric) for row in chosen):
+            cells = {row.shape: row for row in chosen if (row.name, row.metric) == (name, metric)}
+            lines.append((f"{name}: {metric}", *(cells[shape].ours for shape in shapes)))
+            if any(cell.paper is not None for cell in cells.values()):
+                lines.append((f"{name}: {metric} (paper)", *(cells[shape].paper for shape in shapes)))
         print_table(("", *shapes), lines, f"protocol {protocol}, {average} average")

@@ -5,16 +5,40 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from starqe.cli.data import Format, OnError, print_findings
-from starqe.cli.prompt import example
-from starqe.cli.show import Json, print_json, progress
+from starqe.cli.data import (
+    LANGUAGES,
+    RANKS,
+    Classes,
+    EntityBase,
+    Format,
+    Head,
+    Label,
+    Languages,
+    MinStatements,
+    OnError,
+    Properties,
+    Qualifier,
+    Ranks,
+    Relation,
+    RelationBase,
+    SpecialValues,
+    Tail,
+    Unasserted,
+    columns_named,
+    names_with,
+    print_findings,
+    wikidata_options,
+)
+from starqe.cli.show import Json, Memory, Progress, print_json, resumable
 
-QUIET = 30.0
-"""How many seconds pass at least between two lines about the training."""
+if TYPE_CHECKING:
+    from starqe.kg import Graph
+
+CALIBRATING = "calibrating"  # as starqe.ask.prepare has it, which loads torch
 
 
 def fit(
@@ -22,56 +46,171 @@ def fit(
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
     form: Format = None,
     on_error: OnError = "stop",
-    minutes: Annotated[float, typer.Option(min=0.05, help="Time for training.")] = 10,
-    seed: Annotated[int, typer.Option(help="Decides everything that is drawn.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
+    unasserted: Unasserted = "leave",
+    entity_base: EntityBase = None,
+    relation_base: RelationBase = None,
+    ranks: Ranks = RANKS,
+    languages: Languages = LANGUAGES,
+    classes: Classes = "",
+    properties: Properties = "",
+    min_statements: MinStatements = 0,
+    special_values: SpecialValues = "leave",
+    head: Head = None,
+    relation: Relation = None,
+    tail: Tail = None,
+    qualifier: Qualifier = None,
+    label: Label = None,
+    minutes: Annotated[float, typer.Option(min=0.05, help="Time for everything: reading, drawing queries, training, calibration.")] = 10,
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is there.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
-    """Make a model that can be asked, of any graph: import, split, draw queries, train, calibrate."""
+    """Make a model that can be asked, of any graph: import, split, draw queries, train, calibrate.
+
+    Interrupt it at any time (Ctrl-C or SIGTERM): the same command with --resume continues from there.
+    """
+    began = time.monotonic()
     import torch
 
     from starqe.ask import fit as make
-    from starqe.kg import import_graph, load_graph
-    from starqe.kg.datasets import data_home, named_source
+    from starqe.ask import with_validation
+    from starqe.kg import SPLITS, import_graph, load_graph
+    from starqe.kg.published.datasets import data_home, named_source
+    from starqe.queries.sparql.foreign import example
+    from starqe.serve.running.memory import limit
 
     if threads:
         torch.set_num_threads(threads)
+    most = limit(memory)[0] if memory else None
     place = named_source(source, data_home(os.environ, sys.platform))
     read: dict[str, Any] = {}
     if (place / "graph.json").exists():
         graph = load_graph(place)
     else:
-        graph, report = import_graph(place, form, on_error=on_error)
+        graph, report = import_graph(
+            place,
+            form,
+            names_with(entity_base, relation_base),
+            on_error,
+            unasserted,
+            wikidata=wikidata_options(ranks, languages, classes, properties, min_statements, special_values),
+            label_relations=label or (),
+            columns=columns_named(head, relation, tail, qualifier),
+        )
         read = {"report": report.as_dict()}
         if not as_json:
             print_findings(graph, report)
-    shown: dict[str, int] = {}
-    said = time.monotonic()
-    best: dict[str, float] = {}
-    with progress("training", 1000, "") as advance:
-
-        def note(name: str, line: dict[str, Any]) -> None:
-            nonlocal said
-            done = int(500 * line["progress"])
-            advance(done - shown.get(name, 0))
-            shown[name] = done
-            if line.get("validation"):
-                best[name] = line["best_mrr"]
-            if not as_json and time.monotonic() - said >= QUIET:
-                said = time.monotonic()
-                print(f"{name}: {line['progress']:.0%} of its time, loss per query {line['loss_per_query']:.2f}", flush=True)
-
-        answerer = make(graph, out, minutes, seed, resume, note)
-    if resume and not shown and not as_json:
-        print("this training was finished before. A longer one is a new run")
-    held_out = len(answerer.graph.known(["valid"]))
-    result = {"run": str(out), "statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
-    result |= {"held_out_for_validation": held_out, "validation_mrr": best}
+    split = with_validation(graph, seed)
+    if split is not graph and not as_json:
+        print(_held_out(split))
+    stages = _Stages(minutes, as_json)
+    with (
+        resumable(shlex.join(["starqe", *(word for word in sys.argv[1:] if word != "--resume"), "--resume"])),
+        stages,
+    ):
+        answerer = make(split, out, minutes, seed, resume, stages.note, time.monotonic() - began, most)
+    if resume and not stages.trained and not as_json:
+        print("both models were trained to the end before, and were calibrated again. A longer training is a new run")
+    sizes = {"statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
+    splits = {name: len(split.known([name])) for name in SPLITS}
+    result = {"run": str(out), **sizes, "splits": splits, "held_out_for_validation": splits["valid"] if split is not graph else 0}
+    result |= {"validation_mrr": stages.best, "baseline_mrr": stages.baseline, "calibrated": answerer.calibrated}
+    result["seconds"] = round(time.monotonic() - began, 1)
     if as_json:
         print_json({**result, **read})
         return
-    print(f"{out}: {len(graph):,} statements about {len(graph.entities):,} entities, {held_out:,} held out to check on")
-    for name, reached in best.items():
-        print(f"  {name}: validation MRR {reached:.1f}")
-    print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer))}")
+    counts = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
+    print(
+        f"{out}: {len(graph):,} statements ({counts}) about {len(graph.entities):,} entities, in {(time.monotonic() - began) / 60:.1f} min"
+    )
+    if not answerer.calibrated:
+        print(f"  {answerer.probability.evidence.note}")
+    print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer.graph))}")
+
+
+def _held_out(graph: "Graph") -> str:
+    """Prints what was held out for validation, and why."""
+    valid, train, test = (len(graph.known([split])) for split in ("valid", "train", "test"))
+    kept = f"; the {test:,} test statements stay test" if test else ""
+    return (
+        f"the graph has no validation split: {valid:,} of its {train + valid:,} train statements are held out, to choose the best "
+        f"model and to calibrate its probabilities{kept}"
+    )
+
+
+class _Stages:
+    """Shows the stages of a fit: progress while they run, and a line for each that is done."""
+
+    def __init__(self, minutes: float, quiet: bool) -> None:
+        self._minutes, self._quiet = minutes, quiet
+        self._stage, self._last = "", dict[str, Any]()
+        self._shown: Progress | None = None
+        self.best: dict[str, float] = {}
+        """The best validation MRR of each model that was trained, and the baseline's beside it."""
+        self.baseline: dict[str, float] = {}
+
+    @property
+    def trained(self) -> bool:
+        """Whether anything was trained."""
+        return bool(self.best)
+
+    def __enter__(self) -> "_Stages":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._shown:
+            self._shown.__exit__(None, None, None)
+        if kind is None:
+            self._finish()
+
+    def note(self, stage: str, line: dict[str, Any]) -> None:
+        """Takes what a fit reports."""
+        if stage != self._stage:
+            self._finish()
+            self._stage, self._last = stage, {}
+            self._shown = Progress(stage, 1.0, quiet=self._quiet).__enter__()
+        self._last |= line
+        name = stage.removeprefix("training the ")
+        if line.get("validation"):
+            self.best[name], self.baseline[name] = line["best_mrr"], line["baseline_mrr"]
+        assert self._shown is not None
+        self._shown.at(line["progress"], self._detail())
+
+    def _detail(self) -> str:
+        """Describes a stage in words."""
+        last = self._last
+        parts = [f"{last['queries']:,} queries"] if last.get("queries") else ["under way"]
+        if "validation_queries" in last:
+            parts = [f"{last['queries']:,} for training and {last['validation_queries']:,} for validation"]
+        if last.get("loss_per_query"):
+            parts.append(f"loss per query {last['loss_per_query']:.2f}")
+        if last.get("best_mrr") is not None:
+            parts.append(f"validation MRR {last['best_mrr']:.1f} (the most frequent entity for the relation: {last['baseline_mrr']:.1f})")
+        return ", ".join(parts)
+
+    def _finish(self) -> None:
+        """Ends the stage that is shown, and prints its line."""
+        if not self._stage:
+            return
+        if self._shown:
+            self._shown.__exit__(None, None, None)
+            self._shown = None
+        if self._quiet:
+            return
+        last = self._last
+        done = "" if self._stage == CALIBRATING else f" {self._detail()},"
+        print(f"{self._stage}:{done} {last['seconds'] / 60:.1f} min", flush=True)
+        if "training_seconds" in last:
+            self._announce(last)
+
+    def _announce(self, last: dict[str, Any]) -> None:
+        """Prints how the time is divided, and whether it is enough."""
+        training, calibration = last["training_seconds"] / 60, last["calibration_seconds"] / 60
+        total = last["seconds"] / 60 + training + calibration
+        print(f"next: {training:.1f} min of training, then about {calibration:.1f} min of calibration", flush=True)
+        if total > 1.05 * self._minutes:
+            print(
+                f"  {self._minutes:g} min are not enough for this graph: expect about {total:.1f}. Give more --minutes for a better model"
+            )

@@ -1,11 +1,20 @@
 """The command line: what there is, and what an error becomes."""
 
+import contextlib
+import io
+import os
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
-from starqe.cli import ask, bench, calibrate, data, demo, evaluate, fit, queries, reproduce, serve, train, tune
-from starqe.errors import StarqeError
+from starqe.cli import bench, calibrate, data, demo, evaluate, fit, queries, reproduce, serve, train, tune
+from starqe.cli.ask import ask
+from starqe.cli.show import Interrupted, printable
+from starqe.errors import InputError, StarqeError
 
 app = typer.Typer(
     name="starqe",
@@ -40,13 +49,89 @@ def root(show_version: bool = typer.Option(False, "--version", help="Show the ve
 
 
 def main() -> None:
-    """Runs the command line: exit code 0, 1 (failed) or 2 (wrong use), 130 when interrupted."""
+    """Runs the command line: exit code 0, 1 (failed) or 2 (wrong use), 130 when interrupted, 143 when terminated."""
+    _open_streams()
+    with _noticed() as interrupted:
+        try:
+            _check_arguments(sys.argv[1:])
+            app(prog_name="starqe")
+        except Interrupted:  # explained already
+            raise
+        except (Exception, SystemExit) as error:
+            # Typer makes an exit of Ctrl-C, and libraries may make errors of their own of it: DuckDB raises RuntimeError.
+            if getattr(error, "code", 130 if interrupted() else None) == 130:
+                print("starqe: interrupted; what was finished is kept", file=sys.stderr)
+                _end(130)
+            if isinstance(error, SystemExit):
+                _end(error.code)
+            if (message := _message(error)) is None:
+                raise
+            print(printable(f"starqe: {message}"), file=sys.stderr)
+            _end(1)
+
+
+@contextlib.contextmanager
+def _noticed() -> Iterator[Callable[[], bool]]:
+    """Notices Ctrl-C beside what it does anyway; yields a function that says whether it came."""
+    came = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, note)
     try:
-        app(prog_name="starqe")
-    except StarqeError as error:
-        print(f"starqe: {error}", file=sys.stderr)
-        sys.exit(1)
-    except SystemExit as stop:
-        if stop.code == 130:  # what typer makes of Ctrl-C
-            print("starqe: interrupted; what was finished is kept", file=sys.stderr)
-        raise
+        yield lambda: bool(came)
+    finally:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
+
+
+def _message(error: BaseException) -> str | None:
+    """Returns the one-line message of an error; None for bugs, which are shown with their traceback."""
+    match error:
+        case StarqeError():
+            return str(error)
+        case OSError():
+            name = "reading or writing failed" if error.filename is None else str(error.filename)[:200]
+            return f"{name}: {error.strerror or error}"
+        case UnicodeError():
+            return f"names and texts are UTF-8, found something else ({error}). Rename the file, or convert it"
+        case MemoryError():
+            return "the memory is not enough for this. Close other programs, or take a smaller graph, batch or limit"
+        case RuntimeError() if "can't allocate memory" in str(error) or "out of memory" in str(error):  # torch has no error of its own
+            return _message(MemoryError())
+    return None
+
+
+def _open_streams() -> None:
+    """Makes standard streams usable that are closed or cannot write every character."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - it stays open to the end
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"arguments are UTF-8, found {argument!a}. Rename the file, or give another path") from None
+
+
+def _end(code: str | int | None) -> NoReturn:
+    """Ends with a code, after what was printed is written; if it cannot be, that is a failure."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # whoever reads has enough
+            print(f"starqe: cannot write the output: {error.strerror}", file=sys.stderr)
+        with contextlib.suppress(OSError, ValueError):  # what is left would fail once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -1,12 +1,17 @@
 """``starqe queries``: query sets, made, counted and shown."""
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from starqe.cli.show import Json, print_json, print_pairs, print_table, progress
+
+if TYPE_CHECKING:
+    from starqe.queries import QueryTable
+    from starqe.queries.generate.formulas import Dialect
 
 app = typer.Typer(help="Query sets: generate, sample, statistics, show.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The folder of a query set.")]
@@ -18,12 +23,16 @@ def generate(
     destination: Annotated[Path, typer.Argument(help="The folder to write; finished tables there are kept.")],
     shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
-    qualifiers: Annotated[str, typer.Option(help="Pairs an edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
+    qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
     hub_threshold: Annotated[int, typer.Option(help="In-degree from which on no join happens at a node; 0: join anywhere.")] = 50,
-    limit: Annotated[int | None, typer.Option(help="At most so many queries a table: a uniform sample.")] = None,
+    limit: Annotated[int | None, typer.Option(help="The most queries per table: a uniform sample.")] = None,
     seed: Annotated[int, typer.Option(help="Decides the order of the queries.")] = 0,
+    variant: Annotated[
+        Literal["qualified", "triple-only", "reified"],
+        typer.Option(help="The form to write: as they are, without qualifier pairs, or as plain triples (RDF reification)."),
+    ] = "qualified",
     splits: Annotated[str, typer.Option(help="The splits to make queries for.")] = "train,valid,test",
-    engine: Annotated[Literal["sql", "sparql"], typer.Option(help="sparql: the paper's way, slow, as an independent check.")] = "sql",
+    engine: Annotated[str, typer.Option(help="sql, or sparql: the paper's way, slow, as an independent check.")] = "sql",
     endpoint: Annotated[str | None, typer.Option(help="With --engine sparql: the URL of an endpoint that holds the graph.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     memory: Annotated[str, typer.Option(help="Beyond this it spills to disk.")] = "4GB",
@@ -31,17 +40,17 @@ def generate(
 ) -> None:
     """Find every query of every shape, with every answer."""
     from starqe.kg import load_graph
-    from starqe.queries import QuerySettings, SparqlEngine, SqlEngine
+    from starqe.queries import QuerySettings, SparqlEngine
     from starqe.queries import generate as run
 
     if endpoint and engine != "sparql":
         raise typer.BadParameter("--endpoint is for --engine sparql")
     chosen = _shapes(shapes, shape_file)
     names = [split.strip() for split in splits.split(",")]
-    values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed}
+    values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed, "variant": variant}
     settings = QuerySettings.parse(values)
     loaded = load_graph(graph)
-    how = SparqlEngine(loaded, loaded.names, endpoint) if engine == "sparql" else SqlEngine()
+    how = partial(SparqlEngine, endpoint=endpoint) if endpoint else engine
     counts: dict[str, dict[str, int]] = {}
     with progress("generating", len(chosen) * len(names), "tables") as advance:
 
@@ -63,7 +72,7 @@ def sample(
     count: Annotated[int, typer.Option(help="How many queries of each shape.")] = 2_000,
     shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
-    qualifiers: Annotated[str, typer.Option(help="Pairs an edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
+    qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
     turn: Annotated[bool, typer.Option("--turn", help="Reverse the edges: every edge of a shape points the other way.")] = False,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="At least one edge is of this split.")] = "test",
     seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
@@ -109,7 +118,7 @@ def stats(
         for split, by_shape in found["answers"].items()
         for shape, size in by_shape.items()
     ]
-    print_table(("split", "shape", "min", "lower quartile", "median", "upper quartile", "max", "mean"), sizes, "answers a query")
+    print_table(("split", "shape", "min", "lower quartile", "median", "upper quartile", "max", "mean"), sizes, "answers per query")
     if found.get("hubs"):
         print_pairs(found["hubs"], "hubs")
 
@@ -121,22 +130,26 @@ def show(
     row: Annotated[int, typer.Option(help="The row, from 0.")] = 0,
     split: Annotated[str, typer.Option(help="The split.")] = "test",
     form: Annotated[
-        Literal["logic", "sparql", "json", "picture"] | None, typer.Option("--as", help="One form only; all but JSON if left out.")
+        Literal["logic", "picture", "hypergraph", "reified", "sparql", "formula", "formula-star", "json"] | None,
+        typer.Option("--as", help="One form only; all but JSON and the formulas of the shape if left out."),
     ] = None,
     graph: Annotated[Path, typer.Option(help="The graph of the set: it holds numbers only.")] = ...,  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
-    """Show one query and its answers."""
+    """Show one query and its answers, or the SPARQL formula that finds all queries of its shape."""
     from starqe.errors import InputError
     from starqe.kg import SPLITS, load_graph
     from starqe.queries import Query, answer, load_queries
+    from starqe.queries.text import hypergraph, reified
+    from starqe.queries.variants import unreified
 
     loaded = load_graph(graph)
-    table = load_queries(queries, split, [shape], row + 1, loaded)[shape]
+    table = load_queries(queries, split, [shape], row + 1, loaded, reified=True)[shape]
+    table = unreified(table) if "reified" in table.header else table
     if not 0 <= row < len(table):
         raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
     query = Query.from_row(table, row, loaded)
-    answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers_of(row)]
+    answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers[row]]
     if as_json:
         print_json({"query": json.loads(query.to_json()), "answers": [identifier for identifier, _ in answers]})
         return
@@ -148,15 +161,30 @@ def show(
     forms = {
         "logic": lambda: query.logic(label),
         "picture": lambda: query.picture(label),
+        "hypergraph": lambda: hypergraph(query, label),
+        "reified": lambda: reified(query, label),
         "sparql": lambda: query.sparql(loaded.names),
+        "formula": lambda: _formula(table, row, split, "1.2"),
+        "formula-star": lambda: _formula(table, row, split, "star"),
         "json": lambda: query.to_json(),
     }
-    for name in [form] if form else ["logic", "picture", "sparql"]:
+    for name in [form] if form else ["logic", "picture", "hypergraph", "reified", "sparql"]:
         print(forms[name]() + "\n")
     if form is None:
         known = [loaded.entities.label(entity) for entity in answer(loaded.known(SPLITS), query)]
         print(_some(f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}", [text for _, text in answers]))
         print(_some(f"{len(known)} known on all splits", known))
+
+
+def _formula(table: "QueryTable", row: int, split: str, dialect: "Dialect") -> str:
+    """Writes the SPARQL that finds all queries of a shape with as many pairs on each edge as one of them."""
+    from starqe.queries.generate.formulas import shape_sparql
+
+    edges = len(table.shape.edges)
+    counts = [len(table.pairs_of(row, edge)) for edge in range(edges)]
+    text = shape_sparql(table.shape, counts, split, None if split == "train" else 0, dialect=dialect)
+    note = f"# The first edge is new. All queries of {split}: the same with each edge in its place, {edges} in all\n"
+    return text if split == "train" or edges == 1 else note + text
 
 
 def _some(what: str, names: list[str], most: int = 20) -> str:

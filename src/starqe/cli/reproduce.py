@@ -1,4 +1,4 @@
-"""``starqe reproduce``: the paper's tables, each by one command."""
+"""``starqe reproduce``: one command per table of the paper."""
 
 import contextlib
 import sys
@@ -14,7 +14,7 @@ from starqe.cli.show import Json, print_json, print_table
 if TYPE_CHECKING:
     from starqe.experiments import Report
 
-Table = Literal["statistics", "results", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning"]
+Table = Literal["statistics", "results", "pooling", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning"]
 
 
 def reproduce(
@@ -22,19 +22,19 @@ def reproduce(
     graph: Annotated[Path | None, typer.Option(help="The folder of a graph; the embedded one, with tiny models, if left out.")] = None,
     queries: Annotated[Path | None, typer.Option(help="The folder of its query set.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where all is kept and resumed; tables share it. Left out: kept nowhere.")
+        Path | None, typer.Option("--out", help="The folder to keep and resume work in; tables share it. Left out: nothing is kept.")
     ] = None,
     as_published: Annotated[bool, typer.Option("--as-published", help="Train with the paper's hyper-parameters and loss.")] = False,
-    seeds: Annotated[int, typer.Option(help="So many seeds a row: mean and standard deviation.")] = 1,
-    budget: Annotated[float | None, typer.Option(help="Minutes of training, divided over the rows that are missing; 0: none.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Queries a shape; if left out 5,000 (reasoning 2,000; embedded graph 100).")] = None,
+    seeds: Annotated[int, typer.Option(help="The number of seeds per row: mean and standard deviation.")] = 1,
+    budget: Annotated[float | None, typer.Option(help="Minutes of training, divided among the missing rows; 0: none.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Queries per shape; if left out 5,000 (reasoning 2,000; embedded graph 100).")] = None,
     minimum: Annotated[int, typer.Option(help="qualifiers: leave out relations that fewer queries of a shape contain.")] = 10,
-    sources: Annotated[str, typer.Option(help="oracle, results: where the frequencies come from, with commas.")] = "all splits,test",
+    sources: Annotated[str, typer.Option(help="oracle, results: sources of the frequencies, separated by commas.")] = "all splits,test",
     run: Annotated[Path | None, typer.Option(help="reasoning: a calibrated run; without one, one is trained and calibrated.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out; one on the embedded graph.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute a table of the paper, beside the paper's numbers. The same command goes on after an interruption."""
+    """Compute a table of the paper, next to the paper's numbers. The same command continues after an interruption."""
     import torch
 
     from starqe.experiments import Settings
@@ -46,12 +46,12 @@ def reproduce(
     settings = Settings.parse({**values, "sources": tuple(source.strip() for source in sources.split(","))})
     with _folder(out, kept_nowhere=graph is None or table in ("statistics", "oracle")) as folder:
         report, files = make(table, folder, graph, queries, settings, lambda text: print(text, file=sys.stderr, flush=True))
-        print_json(list(report.rows)) if as_json else _print(report, files if out else [])
+        print_json([row.to_json() for row in report.rows]) if as_json else _print(report, files if out else [])
 
 
 @contextlib.contextmanager
 def _folder(out: Path | None, kept_nowhere: bool) -> Iterator[Path]:
-    """Gives the folder to work in: the wanted one, or one that is gone afterwards where little is lost."""
+    """Yields the folder to work in: the given one, or a temporary one for tables that need no training."""
     if out is not None:
         yield out
     elif not kept_nowhere:
@@ -67,7 +67,7 @@ def _print(report: "Report", files: list[Path]) -> None:
     for grid in report.shown:
         print_table(("", *grid.columns), [(name, *cells) for name, cells in grid.lines], grid.title)
     for verdict in report.verdicts:
-        print(f"{verdict.word}: {verdict.claim} ({verdict.numbers})")
+        print(f"{verdict.word}: {verdict.claim} ({verdict.all_numbers})")
     for name, text in report.provenance.items():
         print(f"{name}: {text}")
     for file in files:

@@ -1,32 +1,38 @@
-"""``starqe serve``: a run as a service, with a SPARQL endpoint and a page."""
+"""``starqe serve``: serves a run: SPARQL endpoint, JSON API and page."""
 
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from starqe.cli.show import Json
 
+if TYPE_CHECKING:
+    from starqe.serve.running.memory import Estimate
+
 
 def serve(
     run: Annotated[Path, typer.Argument(help="The run folder of a model that can be asked.")],
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 listens on all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.", min=0, max=65535)] = 8000,
-    allow_host: Annotated[list[str] | None, typer.Option(help="A name by which the service may be called too; may be repeated.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="STARQE_TOKEN", help="What clients have to know to be answered.")] = None,
+    port: Annotated[int, typer.Option(help="The port; 0 takes any free port.", min=0, max=65535)] = 8000,
+    allow_host: Annotated[list[str] | None, typer.Option(help="A further host name that the service answers to; may be repeated.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="STARQE_TOKEN", help="Token that clients have to send.")] = None,
     cors: Annotated[list[str] | None, typer.Option(help="An origin whose pages may ask from a browser; may be repeated.")] = None,
     graph: Annotated[Path | None, typer.Option(help="Another graph of the same vocabulary, in place of the run's own.")] = None,
-    splits: Annotated[str, typer.Option(help="The splits that count as known, with commas.")] = "train,valid,test",
+    splits: Annotated[str, typer.Option(help="Splits that count as known, separated by commas.")] = "train,valid,test",
     by: Annotated[
         Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
     ] = "mixture",
     threads: Annotated[
-        int, typer.Option(help="Threads of the arithmetic. A question is small: on WD50K, two are slower than one.", min=1)
+        int, typer.Option(help="Number of threads for arithmetic. Questions are small: on WD50K, two are slower than one.", min=1)
     ] = 1,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, a limit of the service; may be repeated.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="Log every request on standard error; what was asked is left out.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Log every request, without the query, on standard error.")] = False,
+    memory: Annotated[
+        str | None, typer.Option(help="Refuse to start if the service needs more, such as 4GB; the default is the free memory.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Answer queries over HTTP: a SPARQL endpoint, JSON routes, and a page to ask on."""
@@ -35,32 +41,39 @@ def serve(
     from starqe.ask import Answerer
     from starqe.kg import load_graph
     from starqe.serve import ServeSettings, create_app
-    from starqe.serve.server import address, listen
-    from starqe.serve.server import serve as run_server
+    from starqe.serve.running.memory import estimate, limit
+    from starqe.serve.running.server import address, listen
+    from starqe.serve.running.server import serve as run_server
     from starqe.serve.settings import LOCAL_HOSTS
 
     torch.set_num_threads(threads)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("starqe.serve").setLevel(logging.INFO if log else logging.WARNING)
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, host, *(allow_host or ()))))
-    limits = ServeSettings.parse({"name": (graph or run).resolve().name, "hosts": hosts, "token": token, "cors": tuple(cors or ())})
+    folder = (graph or run).resolve().name
+    limits = ServeSettings.parse({"name": folder, "hosts": hosts, "token": token, "cors": tuple(cors or ())})
     limits = limits.with_settings(settings or [])
+    needed = estimate(run, graph, limits)
+    needed.check(*limit(memory))
     answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), by)
-    app = create_app(answerer, limits)
+    title = answerer.graph.title
+    app = create_app(answerer, limits.replace(name=title) if title and limits.name == folder else limits)
     with listen(host, port) as opened:
-        _announce(address(opened), token is not None, as_json)
+        _announce(address(opened), token is not None, needed, as_json)
         run_server(app, opened, limits)
 
 
-def _announce(address: str, token: bool, as_json: bool) -> None:
-    """Says where the service is, and how to ask it."""
+def _announce(address: str, token: bool, needed: "Estimate", as_json: bool) -> None:
+    """Prints where the service is, and how to ask it."""
     import json
 
     if as_json:
-        print(json.dumps({"address": address, "sparql": f"{address}/sparql", "page": f"{address}/"}), flush=True)
+        content = {"address": address, "sparql": f"{address}/sparql", "page": f"{address}/", "memory_mb": round(needed.total / 1e6)}
+        print(json.dumps(content), flush=True)
         return
     authorization = "  -H 'Authorization: Bearer TOKEN' \\\n" if token else ""
     print(f"The page:        {address}/")
     print(f"SPARQL endpoint: {address}/sparql")
     print(f"  curl {address}/sparql -H 'Accept: text/csv' \\\n{authorization}    --data-urlencode 'query=SELECT ?x ?score WHERE {{ … }}'")
+    print(f"Memory:          {needed}")
     print("Ctrl-C stops it.", flush=True)

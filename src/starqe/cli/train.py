@@ -1,20 +1,21 @@
 """``starqe train``: from a graph and queries to a model."""
 
+import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from starqe.cli.show import Json, print_json
+from starqe.cli.show import Json, Memory, Progress, print_json, resumable
 from starqe.errors import StarqeError
+from starqe.folders import locked
 
 if TYPE_CHECKING:
     from starqe.learn import Lesson, TrainConfig, Trainer
     from starqe.learn.config import AnyRecipe
     from starqe.queries import QueryTable
-    from starqe.reason.run import AnyRun
+    from starqe.reason.predictor.run import AnyRun
 
 
 def train(
@@ -27,15 +28,17 @@ def train(
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
     preset: Annotated[str | None, typer.Option(help="A recipe by name, such as starqe-fast or one-hop; the docs list them.")] = None,
     settings: Annotated[list[str], typer.Option("--set", help="key=value, such as train.batch=256; may be repeated.")] = [],  # noqa: B006
-    minutes: Annotated[float | None, typer.Option(help="Train so long, validation included; the schedule follows the clock.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Training time, validation included; the schedule follows the clock.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the existing run.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also log to RUN/tensorboard.")] = False,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Train a model: an encoder on a graph and its queries, or a one-hop predictor on a graph.
 
-    Give a recipe file before GRAPH, or name one with --preset. Interrupt at any time; --resume goes on from the last checkpoint.
+    Give a recipe file before GRAPH, or name one with --preset. Interrupt it at any time (Ctrl-C or SIGTERM): a checkpoint is written,
+    and --resume continues from there.
     """
     config, graph, queries = _sorted_out(places)
     if (config is None) == (preset is None) and not resume:
@@ -43,25 +46,29 @@ def train(
     import torch
 
     from starqe.learn import Trainer, kind_of
+    from starqe.serve.running.memory import limit
 
     if threads:
         torch.set_num_threads(threads)
+    most = limit(memory)[0] if memory else None
     recipe = _recipe(config, preset, settings)
     _check_queries(recipe.kind if recipe else kind_of(out), queries)
     run = _run(graph, out, recipe, resume)
     try:
         lesson = _lesson(run, queries)
     except StarqeError:
-        if not resume:  # the folder was made just now, and would stand in the way of the command that is right
+        if not resume:  # the folder is new, and would block the corrected command
             shutil.rmtree(run.folder)
         raise
-    with _Reporter(out, tensorboard, quiet=as_json) as reporter:
-        trainer = Trainer(run, lesson, minutes, reporter.note)
-        there = trainer.resume() if resume else True
-        if not as_json and not there:
+    again = shlex.join(["starqe", "train", *map(str, filter(None, (graph, queries))), "--out", str(out), "--resume"])
+    again += f" --minutes {minutes:g}" if minutes is not None else ""
+    with resumable(again), locked(out), _Reporter(out, tensorboard, quiet=as_json) as reporter:
+        trainer = Trainer(run, lesson, minutes, reporter.note, memory=most)
+        resumed = trainer.resume() if resume else True
+        if not as_json and not resumed:
             print("no checkpoint yet: starting from the beginning")
         if not as_json and trainer.counters.finished:
-            print("this training was finished before, and its rate has fallen to the end. A longer one is a new run")
+            print("this training is already finished, and its learning rate schedule has ended. To train longer, start a new run")
         reporter.begin(trainer)
         counters = trainer.train()
     result = {
@@ -71,12 +78,16 @@ def train(
         "queries": counters.queries,
         "seconds": round(counters.seconds, 1),
     }
-    result |= {"best_epoch": counters.best_epoch, "validation_mrr": counters.best, "threads": torch.get_num_threads()}
+    baseline = lesson.baseline().get("average") if counters.best is not None else None
+    result |= {"best_epoch": counters.best_epoch, "validation_mrr": counters.best, "baseline_mrr": baseline}
+    result["threads"] = torch.get_num_threads()
     if as_json:
         print_json(result)
     else:
         best = f", validation MRR {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
         print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
+        if baseline is not None:
+            print(f"  to compare with: always naming the most frequent entity for the relation has a validation MRR of {baseline:.2f}")
 
 
 def load_tables(queries: Path, wanted: "TrainConfig") -> tuple[dict[str, "QueryTable"], dict[str, "QueryTable"]]:
@@ -91,7 +102,7 @@ def load_tables(queries: Path, wanted: "TrainConfig") -> tuple[dict[str, "QueryT
 
 
 def _sorted_out(places: list[Path]) -> tuple[Path | None, Path, Path | None]:
-    """Tells recipe, graph and queries apart: a recipe is a .toml file and stands first."""
+    """Tells recipe, graph and queries apart: a recipe is a .toml file and comes first."""
     config, folders = (places[0], places[1:]) if places[0].suffix == ".toml" else (None, places)
     if not 1 <= len(folders) <= 2:
         raise typer.BadParameter(f"give [CONFIG.toml] GRAPH [QUERIES], found {' '.join(map(str, places))}")
@@ -108,7 +119,7 @@ def _check_queries(kind: str, queries: Path | None) -> None:
 
 def _lesson(run: "AnyRun", queries: Path | None) -> "Lesson[Any]":
     from starqe.learn import QueryLesson, Run
-    from starqe.reason.lesson import PredictLesson
+    from starqe.reason.predictor.lesson import PredictLesson
 
     if isinstance(run, Run):
         assert queries is not None
@@ -117,11 +128,11 @@ def _lesson(run: "AnyRun", queries: Path | None) -> "Lesson[Any]":
 
 
 def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "AnyRecipe | None":
-    from starqe.reason.presets import read_recipe, recipe_of
+    from starqe.reason.predictor.presets import read_recipe, recipe_of
 
     if config is None and preset is None:
         if settings:
-            raise typer.BadParameter("--set changes a recipe, and --resume goes on with the run's own: leave it out")
+            raise typer.BadParameter("--set changes a recipe, and --resume uses the run's own: leave it out")
         return None
     if config is not None and preset is not None:
         raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
@@ -131,7 +142,7 @@ def _recipe(config: Path | None, preset: str | None, settings: list[str]) -> "An
 
 def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "AnyRun":
     from starqe.kg import load_graph
-    from starqe.reason.run import RUNS, open_run
+    from starqe.reason.predictor.run import RUNS, open_run
 
     loaded = load_graph(graph)
     if not resume:
@@ -146,58 +157,42 @@ def _run(graph: Path, out: Path, recipe: "AnyRecipe | None", resume: bool) -> "A
 
 
 class _Reporter:
-    """Shows training: a bar on a terminal, a line an epoch elsewhere, TensorBoard if wanted."""
+    """Shows training: progress while it runs, a line per epoch, TensorBoard if wanted."""
 
     def __init__(self, out: Path, tensorboard: bool, quiet: bool) -> None:
         self._quiet = quiet
+        self._progress = Progress("training", 1.0, quiet=quiet)
         self._writer: Any = None
         if tensorboard:
             from starqe.learn.tensorboard import writer
 
             self._writer = writer(out / "tensorboard")
-        self._bar: Any = None
-        self._task: Any = None
 
     def __enter__(self) -> "_Reporter":
-        if sys.stderr.isatty() and not self._quiet:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-            )
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("training", total=1.0)
+        self._progress.__enter__()
         return self
 
     def begin(self, trainer: "Trainer") -> None:
+        """Prints the size of an epoch."""
         if not self._quiet:
             size = f"{trainer.lesson.per_epoch:,} queries, {trainer.lesson.steps_per_epoch:,} steps"
             print(f"an epoch: {size}; about {trainer.memory_mb():,} MB of memory; on {trainer.device}")
 
     def note(self, line: dict[str, Any]) -> None:
+        """Shows a report of the training."""
         if self._writer:
             from starqe.learn.tensorboard import log
 
             log(self._writer, line)
-        if self._bar:
-            speed = f"{line['queries_per_second']:,.0f} queries/s" if line["queries_per_second"] else ""
-            self._bar.update(
-                self._task, completed=line["progress"], description=f"epoch {line['epoch']}  loss {line['loss_per_query']:.3f}  {speed}"
-            )
+        speed = f", {line['queries_per_second']:,.0f} queries per second" if line["queries_per_second"] else ""
+        done = f"epoch {line['epoch']}, {line['queries']:,} queries{speed}, loss per query {line['loss_per_query']:.3f}"
+        self._progress.at(line["progress"], done)
         if line.get("validation") and not self._quiet:
             shapes = "  ".join(f"{shape} {value:.1f}" for shape, value in line["validation"].items() if shape not in ("average", "all"))
             begin = f"epoch {line['epoch']:>3}  {line['seconds'] / 60:6.1f} min  loss {line['loss_per_query']:.3f}"
             print(f"{begin}  MRR {line['validation_mrr']:.2f}  {shapes}")
 
     def __exit__(self, *_: object) -> None:
-        if self._bar:
-            self._bar.stop()
+        self._progress.__exit__(None, None, None)
         if self._writer:
             self._writer.close()

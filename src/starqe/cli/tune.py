@@ -1,4 +1,4 @@
-"""``starqe tune``: the search of hyper-parameters."""
+"""``starqe tune``: hyper-parameter search."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,8 @@ from starqe.cli.show import Json, print_json, print_table
 from starqe.cli.train import load_tables
 
 if TYPE_CHECKING:
-    from starqe.experiments.search_space import Space
-    from starqe.experiments.study import Study
+    from starqe.experiments.tuning.search_space import Space
+    from starqe.experiments.tuning.study import Study
     from starqe.learn import Recipe
 
 BASE = ("starqe-fast", ("train.patience=5", "train.delta=0.02"))
@@ -21,29 +21,34 @@ BASE = ("starqe-fast", ("train.patience=5", "train.delta=0.02"))
 def tune(
     graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="The folder of the graph.")],
     queries: Annotated[Path, typer.Argument(metavar="QUERIES", help="The folder of the query set, with train and valid.")],
-    out: Annotated[Path, typer.Option("--out", help="The study folder; a study that is there is gone on with.")],
-    trials: Annotated[int, typer.Option(min=1, help="Until so many trials are finished, with those that are there.")] = 20,
+    out: Annotated[Path, typer.Option("--out", help="The study folder; an existing study is continued.")],
+    trials: Annotated[int, typer.Option(min=1, help="The total number of trials to finish, existing ones included.")] = 20,
     minutes: Annotated[float | None, typer.Option(help="The time of each trial; if left out, its recipe's epochs decide.")] = None,
-    total_minutes: Annotated[float | None, typer.Option(help="This command begins no trial after so long.")] = None,
+    total_minutes: Annotated[float | None, typer.Option(help="Start no trial after this many minutes.")] = None,
     base: Annotated[
         str | None, typer.Option(help="Everything outside the space: a preset or CONFIG.toml; starqe-fast if left out.")
     ] = None,
     space: Annotated[Path | None, typer.Option(help="A TOML file with the space; the authors' if left out.")] = None,
     settings: Annotated[list[str], typer.Option("--set", help="key=value in the base; it leaves the space. May be repeated.")] = [],  # noqa: B006
-    objective: Annotated[Literal["Hits@10", "MRR"], typer.Option(help="What is maximised, on validation.")] = "Hits@10",
-    seed: Annotated[int | None, typer.Option(help="Decides what is tried, and the seed of every training.")] = None,
+    objective: Annotated[
+        Literal["Hits@10", "MRR", "pooled Hits@10"],
+        typer.Option(
+            help="What is maximised on validation: macro, the mean over the shapes; or pooled over all answers (micro), as the authors did."
+        ),
+    ] = "Hits@10",
+    seed: Annotated[int | None, typer.Option(help="Decides what is tried, and seeds every training.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search the hyper-parameters that are best on validation.
+    """Search for the hyper-parameters that are best on validation.
 
-    The same command goes on where an earlier one ended or was killed. Several may work on one study at the same time.
+    The same command continues where an earlier one ended or was killed. Several may work on one study at the same time.
     """
     import optuna
     import torch
 
-    from starqe.experiments.study import Study, Terms
-    from starqe.experiments.tune import tune as search
+    from starqe.experiments.tuning.study import Study, Terms
+    from starqe.experiments.tuning.tune import tune as search
     from starqe.kg import load_graph
     from starqe.queries.query_set import read_query_set
 
@@ -61,7 +66,7 @@ def tune(
         with _Reporter(objective, study, trials, quiet=as_json) as reporter:
             search(study, loaded, tables, validation, trials, total_minutes, reporter.note)
     except KeyboardInterrupt:
-        print(f"{out}: {_finished(study)} of {trials} trials are finished and kept. The same command goes on", file=sys.stderr)
+        print(f"{out}: {_finished(study)} of {trials} trials are finished and kept. The same command continues", file=sys.stderr)
         raise
     _show_json(out, study) if as_json else _show(out, study, trials)
 
@@ -79,7 +84,7 @@ def _recipe(base: str | None, settings: list[str]) -> "Recipe":
 
 def _space(file: Path | None, settings: list[str]) -> "Space":
     from starqe.errors import ConfigError
-    from starqe.experiments.search_space import AUTHORS_SPACE, read_space
+    from starqe.experiments.tuning.search_space import AUTHORS_SPACE, read_space
 
     given = {setting.partition("=")[0].strip() for setting in settings}
     space = {key: domain for key, domain in (read_space(file) if file else AUTHORS_SPACE).items() if key not in given}
@@ -93,7 +98,7 @@ def _finished(study: "Study") -> int:
 
 
 def _show(out: Path, study: "Study", trials: int) -> None:
-    from starqe.experiments.study_report import PARAMETER_COLUMNS, importance_text, parameter_rows
+    from starqe.experiments.tuning.study_report import PARAMETER_COLUMNS, importance_text, parameter_rows
 
     best = study.best
     if best is not None:
@@ -109,7 +114,7 @@ def _show(out: Path, study: "Study", trials: int) -> None:
 def _show_json(out: Path, study: "Study") -> None:
     import dataclasses
 
-    from starqe.experiments.importance import importances
+    from starqe.experiments.tuning.importance import importances
 
     best = study.best
     print_json(
@@ -125,7 +130,7 @@ def _show_json(out: Path, study: "Study") -> None:
 
 
 class _Reporter:
-    """Shows a search: a line a trial, and on a terminal a bar."""
+    """Shows a search: one line per trial, and on a terminal a bar."""
 
     def __init__(self, objective: str, study: "Study", trials: int, quiet: bool) -> None:
         self._objective, self._study, self._trials, self._quiet = objective, study, trials, quiet
@@ -155,7 +160,7 @@ class _Reporter:
             self._bar.update(self._task, completed=_finished(self._study))
         if self._quiet:
             return
-        from starqe.experiments.study_report import cell
+        from starqe.experiments.tuning.study_report import cell
 
         outcome = f"{self._objective} {result['value']:6.2f}" if result["value"] is not None else ""
         chosen = "  ".join(f"{key.rpartition('.')[2]} {cell(value)}" for key, value in result["parameters"].items())

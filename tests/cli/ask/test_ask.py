@@ -9,15 +9,20 @@ import select
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from starqe.ask import Answerer
-from starqe.cli.ask import common_start, spoken
-from starqe.cli.prompt import completer, example
-from starqe.cli.show import print_table
+from starqe.cli.ask import prompt
+from starqe.cli.ask.ask import _safe_csv, common_start, shown_label
+from starqe.cli.ask.prompt import completions
+from starqe.cli.show import as_probability, print_json, print_pairs, print_table, say
+from starqe.errors import QueryError
+from starqe.kg import embedded_graph
 
 Starqe = Callable[..., tuple[int, str, str]]
 
@@ -36,9 +41,9 @@ def test_known_answers_are_marked_and_stand_before_predicted_ones(starqe: Starqe
     table = [row for row in cells(out) if len(row) == 4]
     assert table[0] == ["answer", "identifier", "status", "probability"]
     assert table[1:3] == [["ETH Zurich", "ETHZurich", "known", "-"], ["University of Zurich", "UniversityOfZurich", "known", "-"]]
-    assert [row[2] for row in table[3:]] == ["predicted", "predicted"]
-    assert all(0 <= float(row[3]) <= 1 for row in table[3:])
-    assert out.rstrip().endswith("2 known (by train, valid, test), 2 predicted: a model's guess, not a fact")
+    assert [row[2] for row in table[3:]] == ["predicted"] * 4
+    assert all(0 <= float(row[3].lstrip("<>")) <= 1 for row in table[3:])
+    assert out.rstrip().endswith("2 known (by train, valid, test), 4 predicted: a model's guess, not a fact")
 
 
 def test_numbers_are_aligned(starqe: Starqe, askable_run: Path) -> None:
@@ -48,7 +53,7 @@ def test_numbers_are_aligned(starqe: Starqe, askable_run: Path) -> None:
 
 
 def test_json_has_columns_answers_and_what_counts_as_known(starqe: Starqe, askable_run: Path) -> None:
-    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--json", "--explain")
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 1, "--json", "--explain")
     found = json.loads(out)
     assert found["columns"] == ["university"]
     assert found["known_splits"] == ["train", "valid", "test"]
@@ -61,12 +66,12 @@ def test_csv_has_a_line_an_answer(starqe: Starqe, askable_run: Path) -> None:
     _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert list(rows[0]) == ["university", "label", "known", "probability"]
-    assert [row["known"] for row in rows] == ["True", "True", "False"]
+    assert [row["known"] for row in rows] == ["True", "True", "False", "False", "False"]
 
 
 def test_without_a_number_only_probable_guesses_are_shown(starqe: Starqe, askable_run: Path) -> None:
     _, out, _ = starqe("ask", askable_run, EINSTEIN, "--threshold", 1)
-    assert out.rstrip().endswith("0 predicted with a probability of 1 or more. The best guesses are shown by --top 7")
+    assert out.rstrip().endswith("0 predicted with a probability of 1 or more. --top 5 shows the best guesses")
     _, out, _ = starqe("ask", askable_run, EINSTEIN, "--threshold", 0)
     assert out.rstrip().endswith("100 predicted with a probability of 0 or more: a model's guess, not a fact")
 
@@ -74,6 +79,56 @@ def test_without_a_number_only_probable_guesses_are_shown(starqe: Starqe, askabl
 def test_limit_counts_as_a_number(starqe: Starqe, askable_run: Path) -> None:
     _, out, _ = starqe("ask", askable_run, f"{EINSTEIN} LIMIT 3")
     assert out.rstrip().endswith("2 known (by train, valid, test), 1 predicted: a model's guess, not a fact")
+
+
+def test_counts_tell_what_is_shown_from_what_there_is(starqe: Starqe, askable_run: Path) -> None:
+    question = 'SELECT ?who { ?who "educated at" "University of Cambridge" }'  # 33 rows
+    _, out, _ = starqe("ask", askable_run, question, "--known-only", "--json", "--top", 1000)
+    total = json.loads(out)["counts"]["known"]
+    assert len(json.loads(out)["answers"]) == total > 20
+    _, out, _ = starqe("ask", askable_run, question, "--top", 5)
+    assert f"5 of {total} known (by train, valid, test), 5 predicted: a model's guess, not a fact" in out
+    _, out, _ = starqe("ask", askable_run, question, "--threshold", 1)
+    assert f"20 of {total} known (by train, valid, test); --top {total} shows all, 0 predicted" in out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0.00"), (0.004, "<0.01"), (0.005, "0.01"), (0.22, "0.22"), (0.996, ">0.99"), (1.0, "1.00")]
+)
+def test_a_probability_is_never_rounded_to_what_it_is_not(value: float, text: str) -> None:
+    assert as_probability(value) == text
+
+
+def test_labels_never_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("answer",), [["\x1b[31mred\x9b2J\x07"]])
+    say("\x1b]0;title\x07 two\nlines")
+    print_pairs({"na\x9bme": "val\x1bue"}, "ti\x1btle")
+    print_json({"label": "\x9b2J\x7f\x1b"})
+    say("\x1bnote", error=True)
+    out, err = capsys.readouterr()
+    assert err == "\ufffdnote\n"
+    assert "\\u009b2J\\u007f\\u001b" in out
+    assert not [c for c in out if c != "\n" and unicodedata.category(c) == "Cc"]
+    assert "red" in out
+    assert " two\nlines" in out
+
+
+def test_the_conversation_never_commands_the_terminal(tmp_path, monkeypatch, capsys) -> None:
+    def show(text: str) -> None:
+        raise QueryError(f"no such name: {text}")
+
+    lines = iter(["\x1b[31m", "", "quit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(lines))
+    monkeypatch.setattr(prompt, "example", lambda _: "\x9b2J")
+    monkeypatch.setattr(prompt, "HISTORY", tmp_path / "history")
+    prompt.converse(SimpleNamespace(graph=embedded_graph()), show)
+    out = capsys.readouterr().out
+    assert "For example: \ufffd2J" in out
+    assert "starqe: no such name: \ufffd[31m" in out
+
+
+def test_csv_cells_are_no_formulas() -> None:
+    assert _safe_csv('x,label\n=1+1,"a, ""b"""\n@sum,\x1b[31m\n') == 'x,label\n\'=1+1,"a, ""b"""\n\'@sum,\ufffd[31m\n'
 
 
 def test_known_only_says_nothing_of_predictions(starqe: Starqe, askable_run: Path) -> None:
@@ -103,9 +158,10 @@ def test_further_variables_are_shown_by_their_labels(starqe: Starqe, askable_run
 
 
 def test_an_explanation_lists_facts_and_predictions(starqe: Starqe, askable_run: Path) -> None:
-    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 3, "--explain")
+    _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 2, "--explain")
     assert "ETH Zurich: known\n  fact           Albert Einstein - educated at - ETH Zurich\n" in out
-    assert out.count("  predicted 0.") == 1
+    assert out.count("\n  predicted ") == 1
+    assert out.count("the model's view of the whole question: ") == 1
     assert out.count("A prediction is not a fact.") == 1
 
 
@@ -130,14 +186,17 @@ def test_an_ambiguous_label_lists_what_it_stands_for(starqe: Starqe, askable_run
     code, out, err = starqe("ask", askable_run, 'SELECT ?who { ?who "educated at" ?school . ?school "located in" "Cambridge"@en }')
     assert (code, out) == (1, "")
     assert err == (
-        "starqe: the label 'Cambridge' stands for 2 entities (line 1, column 65). Write the one that is meant by its identifier: "
+        "starqe: 'Cambridge' names 2 entities (line 1, column 65). Write the identifier of one: "
         '"Cambridge", "CambridgeMassachusetts" (Cambridge)\n'
     )
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("SELECT ?x {\n  e:Ulm r:country }", "line 2, column 19"), ("SELECT ?x {\n  OPTIONAL { e:Ulm r:country ?x } }", "line 2, column 3")],
+    [
+        ("SELECT ?x {\n  e:Ulm r:country }", "line 2, column 19"),
+        ("SELECT ?x {\n  SERVICE <urn:x> { e:Ulm r:country ?x } }", "line 2, column 3"),
+    ],
 )
 def test_a_text_that_cannot_be_read_is_exit_code_1_with_its_place(starqe: Starqe, askable_run: Path, text: str, place: str) -> None:
     code, out, err = starqe("ask", askable_run, text)
@@ -163,7 +222,7 @@ def test_long_iris_are_told_once() -> None:
     assert common_start(["http://a.example/x/Q1", "http://a.example/y/Q2"]) == ""
     assert common_start(["http://a.example/x/Q1", "_:b"]) == ""
     assert common_start([]) == ""
-    assert [spoken(label) for label in ("http://a.example/x/Q1", "http://a.example", "ratio a/b", "note: see http://a/b")] == [
+    assert [shown_label(label) for label in ("http://a.example/x/Q1", "http://a.example", "ratio a/b", "note: see http://a/b")] == [
         "Q1",
         "http://a.example",
         "ratio a/b",
@@ -176,15 +235,24 @@ def answerer(askable_run: Path) -> Answerer:
     return Answerer.open(askable_run)
 
 
-def test_the_example_of_the_conversation_has_a_known_answer(answerer: Answerer) -> None:
-    assert answerer.ask(example(answerer), known_only=True).known
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("albert einstein a", ["Albert Einstein Award"]),
+        ("place of b", ["place of birth"]),  # a relation
+        ("Einst", ["Albert Einstein", "Albert Einstein Award"]),  # from the middle: both begin with a text that has it
+        ("nobel prize in phy", ["Nobel Prize in Physics", "Nobel Prize in Physiology or Medicine"]),
+        ("", []),
+        ("zzzz", []),
+    ],
+)
+def test_tab_completes_entities_and_relations_also_from_the_middle(answerer: Answerer, text: str, names: list[str]) -> None:
+    assert completions(answerer.graph, text) == names
 
 
-def test_completion_goes_on_where_the_label_stands(answerer: Answerer) -> None:
-    complete = completer(answerer)
-    assert complete("albert einstein a", 0) == "Albert Einstein Award"
-    assert complete("Albert Einstein A", 1) is None
-    assert complete("", 0) is None
+def test_tab_never_loses_what_was_typed(answerer: Answerer) -> None:
+    (best,) = completions(answerer.graph, "of physics")  # in names that begin in different ways: the best one, not nothing
+    assert "of physics" in best.casefold()
 
 
 class Terminal:
@@ -226,7 +294,7 @@ def terminal(askable_run: Path, tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.mark.full
 def test_a_conversation_on_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
-    assert "an empty line ends the question" in terminal.wait_for("ask> ")
+    assert "An empty line ends the question" in terminal.wait_for("ask> ")
 
     terminal.type('SELECT ?x {\n  "Albert Einstein" "educated at" ?x }\n\n')  # over two lines
     assert "ETH Zurich" in terminal.wait_for("2 known")
@@ -249,6 +317,33 @@ def test_a_conversation_on_a_terminal(terminal: Terminal, tmp_path: Path) -> Non
     assert "SELECT nonsense" in history
 
 
+@pytest.fixture
+def doubting(askable_run: Path, tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal([sys.executable, "-m", "starqe", "ask", str(askable_run), "--threads", "1", "--threshold", "1"], tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.full
+def test_a_conversation_helps_completes_relations_advises_and_ends(doubting: Terminal) -> None:
+    doubting.wait_for("ask> ")
+    doubting.type("help\n")
+    assert '{ "entity" "relation" ?x }' in doubting.wait_for("quit or exit")
+    doubting.wait_for("ask> ")
+
+    doubting.type('SELECT ?x { "Einst\t')  # from the middle of a label
+    doubting.wait_for("Albert Einstein")
+    doubting.type('" "place of b\t')  # a relation
+    doubting.wait_for("place of birth")
+    doubting.type(" ?x }\n\n")
+    assert "Ulm" in doubting.wait_for("1 known")
+    assert "--top" not in doubting.wait_for("LIMIT 6")  # what a conversation can write
+    doubting.wait_for("ask> ")
+
+    doubting.type("quit\n")
+    assert doubting.process.wait(60) == 0
+
+
 def test_names_between_colons_are_not_taken_for_pictures(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["name"], [["urn:book:17"]])
     assert "urn:book:17" in capsys.readouterr().out
@@ -257,3 +352,52 @@ def test_names_between_colons_are_not_taken_for_pictures(capsys: pytest.CaptureF
 @pytest.mark.parametrize("more", [["--json"], ["--explain"]])
 def test_rows_alone_are_not_asked_for_more(starqe: Starqe, askable_run: Path, more: list[str]) -> None:
     assert starqe("ask", askable_run, "SELECT ?x { ?x r:country e:Germany }", "--csv", *more)[0] == 2
+
+
+def test_probabilities_fitted_on_one_statement_are_marked_wherever_they_are_shown(starqe: Starqe, six_statements_run: Path) -> None:
+    query = 'SELECT ?x { "a" "knows" ?x }'
+    _, out, _ = starqe("ask", six_statements_run, query, "--top", 4, "--explain")
+    assert cells(out)[0] == ["answer", "status", "probability (not calibrated)"]
+    assert "the probabilities are not calibrated: they were fitted on 1 validation statements" in out
+    assert "predicted, probability (not calibrated) 0." in out
+    assert not [line for line in out.splitlines() if line.startswith("  predicted") and "(not calibrated)" not in line]
+    _, out, _ = starqe("ask", six_statements_run, query, "--top", 4, "--json", "--explain")
+    found = json.loads(out)
+    assert found["calibrated"] is False
+    assert {one["calibrated"] for one in found["explanations"] if not one["answer"]["known"]} == {False}
+    _, out, err = starqe("ask", six_statements_run, query, "--top", 4, "--csv")
+    assert out.startswith("x,label,known,probability\n")
+    assert "not calibrated" in err
+
+
+def test_nothing_is_marked_where_nothing_is_predicted_or_the_data_was_enough(
+    starqe: Starqe, six_statements_run: Path, askable_run: Path
+) -> None:
+    assert "not calibrated:" not in starqe("ask", six_statements_run, 'SELECT ?x { "a" "knows" ?x }', "--known-only")[1]
+    assert "calibrated" not in starqe("ask", askable_run, EINSTEIN, "--top", 4, "--explain")[1]
+    assert json.loads(starqe("ask", askable_run, EINSTEIN, "--top", 4, "--json")[1])["calibrated"] is True
+
+
+UNION = """PREFIX p: <https://starqe.example/science/relation/>
+SELECT ?who { { ?who p:bornIn ?x } UNION { ?who p:diedIn ?x } } ORDER BY ?who LIMIT 2"""
+
+
+def test_a_form_that_is_not_predicted_is_answered_from_known_facts(starqe: Starqe, askable_run: Path) -> None:
+    _, shown, _ = starqe("ask", askable_run, UNION)
+    assert "?who" in shown
+    assert "2 rows" in shown
+    assert "known facts only (by train, valid, test); nothing is predicted: UNION" in shown
+    _, out, _ = starqe("ask", askable_run, UNION, "--json")
+    found = json.loads(out)
+    assert (found["columns"], len(found["rows"]), found["complete"]) == (["who"], 2, True)
+    assert "nothing is predicted" in found["notes"][0]
+    _, out, err = starqe("ask", askable_run, UNION, "--csv")
+    assert out.splitlines() == ["who", *(row["who"]["value"] for row in found["rows"])]
+    assert "nothing is predicted" in err
+
+
+def test_ask_is_answered_yes_or_no_and_construct_by_triples(starqe: Starqe, askable_run: Path) -> None:
+    assert starqe("ask", askable_run, "ASK { ?s ?p ?o }")[1].startswith("yes\n")
+    assert starqe("ask", askable_run, "ASK { ?s <urn:nothing> ?o }")[1].startswith("no\n")
+    _, shown, _ = starqe("ask", askable_run, "CONSTRUCT { ?s <urn:p> ?o } { ?s ?p ?o } LIMIT 1")
+    assert "<urn:p>" in shown.splitlines()[0]

@@ -1,11 +1,14 @@
 """The demo: what it holds out, and what it says in the end."""
 
 import re
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from starqe.cli.story import BY_IDENTIFIERS, BY_LABELS, FACT, without
+from starqe.ask import Answerer
+from starqe.cli.demo import BY_IDENTIFIERS, BY_LABELS, FACT, without
 from starqe.kg import embedded_graph
 from starqe.queries import answer, read_sparql
 
@@ -28,8 +31,9 @@ def test_the_question_is_the_same_by_identifiers_and_by_labels_and_needs_the_fac
 
 
 @pytest.mark.slow
-def test_the_demo_finds_the_held_out_answer(starqe: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, err = starqe("demo")
+def test_the_demo_finds_the_held_out_answer_and_its_run_can_be_asked(starqe: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    code, out, err = starqe("demo", "--out", kept)
     assert (code, err) == (0, "")
     known, guessed = out.split("\n5. ")[1].split("\n6. ")
     assert re.search(r"ETH Zurich +ETHZurich +known", known)
@@ -38,3 +42,17 @@ def test_the_demo_finds_the_held_out_answer(starqe: Callable[..., tuple[int, str
     assert re.search(r"predicted 0\.\d\d Albert Einstein - educated at - ETH Zurich", guessed)
     starqe_mrr, frequency_mrr = re.findall(r"^ (?:starqe|most frequent for the relation) +([\d.]+)", out, re.MULTILINE)
     assert float(starqe_mrr) > float(frequency_mrr)
+
+    told = out[out.index(f"The model is in {kept}. Next:") :].splitlines()
+    asked, served = (shlex.split(line) for line in told[1:3])
+    assert asked[:3] == ["starqe", "ask", str(kept)]
+    assert served == ["starqe", "serve", str(kept)]
+    code, answered, _ = starqe(*asked[1:])
+    assert code == 0
+    assert "ETH Zurich" in answered
+    from starqe.serve import create_app
+
+    assert create_app(Answerer.open(kept))
+    code, _, err = starqe("demo", "--out", kept)
+    assert code == 1
+    assert "exists already" in err

@@ -1,0 +1,1 @@
+"""``starqe ask``: one question or a conversation."""
