@@ -1,5 +1,7 @@
 """Settings for all tests, and the run that the tests of asking share."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,14 @@ from hypothesis import settings
 
 settings.register_profile("starqe", deadline=None)  # a property may take its time on a busy machine
 settings.load_profile("starqe")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disk_that_is_never_cut_off() -> Iterator[None]:
+    """Lets tests wait for no disk: what they write is gone a minute later. Tests of flushing put their own in place of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -28,4 +38,20 @@ def askable_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     Trainer(run, QueryLesson(run, tables["train"], tables["valid"])).train()
     calibrate(run, validation=tables["valid"])
+    return run.folder
+
+
+@pytest.fixture(scope="session")
+def six_statements_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a graph of six statements, one of them for validation: it can be asked, and its probabilities mean nothing."""
+    from starqe.ask import calibrate
+    from starqe.kg import Statement, graph_of
+    from starqe.learn import Run, preset
+    from starqe.model import Encoder
+
+    train = [Statement(head, "knows", tail) for head, tail in ("ab", "bc", "cd", "da", "ac")]
+    recipe = preset("demo").with_settings(["model.width=8", "model.heads=2"])
+    run = Run.create(tmp_path_factory.mktemp("six") / "run", recipe, graph_of(train=train, valid=[Statement("b", "knows", "d")]))
+    run.save_weights(Encoder(run.recipe.model, run.space, 0).state_dict())
+    calibrate(run)
     return run.folder

@@ -45,9 +45,8 @@ def test_a_section_written_as_toml_reads_back_equal(tmp_path_factory, section):
 
 
 def test_toml_has_a_table_for_each_section_and_leaves_out_what_is_not_set():
-    expected = (
-        'seed = 0\nnote = "a \\"b\\""\nshapes = ["1p", "2i-1p"]\n\n[train]\nlearning_rate = 0.001\nbatch_size = 32\nschedule = "constant"\n'
-    )
+    plain = 'seed = 0\nnote = "a \\"b\\""\nshapes = [\n    "1p",\n    "2i-1p",\n]\n'
+    expected = plain + '\n[train]\nlearning_rate = 0.001\nbatch_size = 32\nschedule = "constant"\n'
     assert to_toml(Whole(note='a "b"', shapes=["1p", "2i-1p"])) == expected
 
 
@@ -111,6 +110,20 @@ def test_a_setting_that_is_not_understood_is_refused(setting, message):
     with pytest.raises(ConfigError) as caught:
         Whole().with_settings([setting])
     assert message in str(caught.value)
+
+
+def test_replace_changes_single_values_and_refuses_unknown_keys():
+    changed = Whole(note="n").replace(seed=3, shapes=["1p"], train={"batch_size": 64})
+    assert changed == Whole(note="n", seed=3, shapes=["1p"], train=Train(batch_size=64))
+    assert changed.replace() == changed
+    for wrong, message in (
+        ({"sead": 1}, "'sead'. Did you mean 'seed'"),
+        ({"train": {"learning_rat": 1}}, "'train.learning_rat'. Did you mean"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            changed.replace(**wrong)
+    with pytest.raises(ConfigError, match="got 'many'"):
+        changed.replace(train={"batch_size": "many"})
 
 
 def test_a_section_cannot_be_changed_in_place():

@@ -9,15 +9,16 @@ import pytest
 from starqe.config import known_keys
 from starqe.experiments import TABLES as REPRODUCED
 from starqe.kg import FORMS
-from starqe.kg.datasets import DATASETS
+from starqe.kg.published.datasets import DATASETS
 from starqe.learn import PRESETS, Recipe
+from starqe.measure.links import LINKS
 from starqe.measure.metrics import METRICS
 from starqe.measure.protocol import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.queries import SHAPES, QuerySettings
-from starqe.reason import ARCHITECTURES, LINKS, NORMS, PREDICTORS, PredictorRecipe, ReasonSettings
+from starqe.reason import ARCHITECTURES, NORMS, PREDICTORS, PredictorRecipe, ReasonSettings
 from starqe.reason.mixture import CLASSES
-from starqe.reason.one_hop import FEATURES
+from starqe.reason.predictor.one_hop import FEATURES
 from starqe.reason.reasoner import RANKED_BY
 
 ROOT = Path(__file__).parents[1]
@@ -33,10 +34,20 @@ def python_blocks(document: Path) -> str:
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_blocks(d)], ids=lambda document: document.name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = compile(python_blocks(document), str(document), "exec")
-    before = set(tmp_path.iterdir())
-    exec(code, {"__name__": "__main__"})
-    assert before == set()
+    exec(compile(python_blocks(document), str(document), "exec"), {"__name__": "__main__"})
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", EVERYTHING))
+    assert len(named) > 10
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", EVERYTHING))
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "src" / "starqe" / name).exists())] == []
 
 
 KEYS = [

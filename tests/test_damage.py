@@ -1,0 +1,85 @@
+"""Whatever is damaged in a folder of ours: an error of ours, or what was there before. Never silently something else."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from starqe.errors import StorageError
+from starqe.folders import read_header, write_header
+from starqe.kg import embedded_graph, load_graph, save_graph
+from starqe.learn import Run
+from starqe.queries import SHAPES, generate, load_queries
+from starqe.reason.reasoner import Reasoner
+from tests.damage import silent_changes
+
+SHAPE_NAMES = ["1p", "2i"]
+
+
+def read_graph(folder: Path) -> Any:
+    graph = load_graph(folder)
+    return graph.fingerprint, graph.entities.labels, graph.relations.labels, graph.names
+
+
+def read_queries(folder: Path) -> Any:
+    tables = load_queries(folder, "valid", SHAPE_NAMES)
+    columns = {name: (table.anchors, table.relations, table.pairs.items, table.answers.items) for name, table in tables.items()}
+    return {
+        name: (json.dumps(dict(tables[name].header), sort_keys=True), [column.tolist() for column in of]) for name, of in columns.items()
+    }
+
+
+def read_run(folder: Path) -> Any:
+    run = Run.open(folder)
+    state = run.load_state()
+    assert state is not None
+    digest = hashlib.sha256()
+    for tensors in (state[0], run.encoder().state_dict()):
+        for name in sorted(tensors):
+            digest.update(name.encode() + tensors[name].numpy().tobytes())
+    reasoner = Reasoner.open(run)
+    fitted = reasoner.calibration, reasoner.weights, reasoner.settings
+    return digest.hexdigest(), state[1], run.recipe, repr(fitted), run.graph.fingerprint
+
+
+@pytest.fixture(scope="module")
+def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[[Path], Any]]]:
+    """A small folder of each kind, and how it is read."""
+    place = tmp_path_factory.mktemp("damage")
+    save_graph(embedded_graph(), place / "graph")
+    generate(embedded_graph(), place / "queries", [SHAPES[name] for name in SHAPE_NAMES], splits=["valid"])
+    shutil.copytree(askable_run, place / "run", ignore=shutil.ignore_patterns("metrics.jsonl", ".lock"))
+    return {
+        "graph": (place / "graph", read_graph),
+        "queries": (place / "queries", read_queries),
+        "run": (place / "run", read_run),
+    }
+
+
+@pytest.mark.parametrize("kind", ["graph", "queries", "run"])
+@pytest.mark.parametrize("tries", [40, pytest.param(600, marks=pytest.mark.slow)])
+def test_damage_is_noticed_or_harmless(made, kind, tries):
+    folder, read = made[kind]
+    assert list(silent_changes(folder, lambda: read(folder), tries, seed=tries)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, " " * 2**25, '{"version": 1e999}']
+)
+def test_headers_that_are_deep_or_huge_are_refused(tmp_path, text):
+    (tmp_path / "h.json").write_text(text)
+    with pytest.raises(StorageError, match="not the header of a graph folder"):
+        read_header(tmp_path / "h.json", "starqe graph")
+
+
+def test_a_header_that_was_changed_is_refused(tmp_path):
+    write_header(tmp_path / "h.json", "starqe graph", 1, {"statements": 7})
+    (tmp_path / "h.json").write_text((tmp_path / "h.json").read_text().replace("7", "8"))
+    with pytest.raises(
+        StorageError, match=r"h\.json: damaged or changed \(checksum \w{8}, it says \w{8}\)\. Restore it from a copy, or make it again"
+    ):
+        read_header(tmp_path / "h.json", "starqe graph")

@@ -1,0 +1,30 @@
+"""Deadlines: by the clock, and by whether anybody still waits."""
+
+import time
+
+import pytest
+
+from starqe.deadline import NEVER, Deadline
+from starqe.errors import DeadlineError
+
+
+def test_work_goes_on_until_the_time_is_up():
+    deadline = Deadline(0.05)
+    deadline.check()
+    time.sleep(0.06)
+    with pytest.raises(DeadlineError, match=r"may take 0\.05 seconds"):
+        deadline.check()
+
+
+def test_work_stops_when_nobody_waits_any_more():
+    waiting = [True]
+    deadline = Deadline(wanted=lambda: waiting[0])
+    deadline.check()
+    waiting.clear()
+    waiting.append(False)
+    with pytest.raises(DeadlineError, match="nobody waits"):
+        deadline.check()
+
+
+def test_never_is_without_limit():
+    NEVER.check()
