@@ -1,20 +1,137 @@
-"""Ask an incomplete knowledge graph: query embedding on hyper-relational knowledge graphs."""
+"""Ask an incomplete knowledge graph: query embedding on hyper-relational knowledge graphs.
 
+    >>> import starqe
+    >>> graph = starqe.read("my-graph.ttl")
+    >>> answerer = starqe.fit(graph, "run", minutes=10)
+    >>> answerer = starqe.open("run")  # later, or elsewhere
+    >>> answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }')
+
+Importing this module loads neither torch nor any other large package; the functions do when they are called.
+"""
+
+import importlib
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+
+from starqe.errors import StarqeError
 
 if TYPE_CHECKING:
-    from starqe.ask import Answerer
+    from starqe.ask import Answer, Answerer, Answers, Explanation
+    from starqe.kg import Graph, Statement
+    from starqe.queries import Query
 
 __version__ = "0.1.0"
 
+_ROOMS = {
+    "Answer": "ask",
+    "Answerer": "ask",
+    "Answers": "ask",
+    "Explanation": "ask",
+    "Graph": "kg",
+    "Query": "queries",
+    "Statement": "kg",
+}
+"""Classes that can be imported from here, and the rooms that they come from when they are first used."""
 
-def open(run: str | Path) -> "Answerer":  # noqa: A001  starqe.open(run), as one opens a file
-    """Opens a run that was fitted or calibrated, to be asked.
+__all__ = [
+    "Answer",
+    "Answerer",
+    "Answers",
+    "Explanation",
+    "Graph",
+    "Query",
+    "StarqeError",
+    "Statement",
+    "__version__",
+    "fit",
+    "open",
+    "read",
+]
+
+
+def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A002  the word that people know
+    """Reads a graph: a file or folder in any form that starqe knows, a graph folder, or a data set that was fetched, by its name.
+
+        >>> graph = starqe.read("statements.csv")
+        >>> len(graph), len(graph.entities)
+
+    Args:
+        source: The path, or the name of a data set.
+        format: The form of the file; told by its content and name if left out. `starqe.kg.FORMS` lists them.
+
+    Raises:
+        InputError: The source is missing, malformed, or of no known form.
+        StorageError: It is a graph folder, and damaged.
+    """
+    import os
+    import sys
+
+    from starqe.kg import import_graph, load_graph
+    from starqe.kg.published.datasets import data_home, named_source
+    from starqe.kg.store import HEADER
+
+    place = named_source(Path(source), data_home(os.environ, sys.platform))
+    return load_graph(place) if (place / HEADER).exists() else import_graph(place, format)[0]
+
+
+def fit(
+    source: "str | Path | Graph",
+    out: str | Path,
+    *,
+    minutes: float = 10,
+    seed: int = 0,
+    resume: bool = False,
+    progress: Callable[[str, dict[str, Any]], None] = lambda *_: None,
+) -> "Answerer":
+    """Trains a model of a graph and returns what answers questions about it. The folder ``out`` keeps all of it.
+
+        >>> answerer = starqe.fit("my-graph.ttl", "run", minutes=10)
+
+    Args:
+        source: A graph, or anything that `read` reads.
+        out: The folder of the run; it must not exist yet, unless ``resume`` is given.
+        minutes: Time for training.
+        seed: Decides everything that is random.
+        resume: Continue the run that is there.
+        progress: Called with the name of the stage and what is known about it.
+
+    Raises:
+        InputError: The source cannot be read, or nothing of the graph can be held out for validation.
+        StorageError: The folder exists already, or cannot be written.
+    """
+    from starqe.ask import fit as train
+    from starqe.kg import Graph
+
+    graph = source if isinstance(source, Graph) else read(source)
+    return train(graph, Path(out), minutes, seed, resume, progress)
+
+
+def open(  # noqa: A001  starqe.open(run), as one opens a file
+    run: str | Path, *, splits: Collection[str] = ("train", "valid", "test"), by: Literal["mixture", "encoder"] = "mixture"
+) -> "Answerer":
+    """Opens a run that was fitted or calibrated, to ask it.
+
+        >>> starqe.open("run").ask('SELECT ?x { ?x "educated at" "ETH Zurich" }')
+
+    Args:
+        run: The folder of the run.
+        splits: The splits of the graph that count as known.
+        by: What ranks predicted answers: the mixture, or the encoder alone, which is faster.
 
     Raises:
         StorageError: The folder is no run, was not calibrated, or is damaged.
     """
     from starqe.ask import Answerer
 
-    return Answerer.open(Path(run))
+    return Answerer.open(Path(run), splits=splits, by=by)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return getattr(importlib.import_module(f"starqe.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module 'starqe' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

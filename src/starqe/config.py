@@ -1,7 +1,7 @@
-"""How configuration is read, and refused when it is not understood.
+"""Reads configuration, and refuses unknown keys and values.
 
-Each room defines its own section as a subclass of `Section`, with the explanation of a field in the string
-beneath it. This module knows no section; it reads TOML and ``key=value`` settings into whatever it is given.
+Each room defines its own section as a subclass of `Section`, with each field documented by the string
+below it. This module knows no sections; it reads TOML and ``key=value`` settings into any of them.
 """
 
 import difflib
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import pydantic
+import tomli_w
 
 from starqe.errors import ConfigError
 
 
 class Section(pydantic.BaseModel):
-    """One room's part of a configuration: typed, immutable, and closed to keys that it does not know."""
+    """A typed, immutable part of a configuration that refuses unknown keys."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -33,7 +34,7 @@ class Section(pydantic.BaseModel):
             raise ConfigError(_explain(cls, error, where)) from None
 
     def with_settings(self, settings: Iterable[str]) -> Self:
-        """Gives a copy with ``key.key=value`` settings applied; a value is read as TOML, or else as plain text.
+        """Returns a copy with ``key.key=value`` settings applied; a value is read as TOML, or else as plain text.
 
         Raises:
             ConfigError: A setting has no ``=``, an unknown key or a value out of range.
@@ -52,6 +53,23 @@ class Section(pydantic.BaseModel):
             place[last] = _toml_value(text.strip())
         return type(self).parse(values)
 
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with other values; a section within it is changed by a mapping: ``recipe.replace(seed=1, train={"epochs": 3})``.
+
+        Raises:
+            ConfigError: A key is unknown or a value out of range.
+        """
+        return type(self).parse(_changed(self, changes))
+
+
+def _changed(section: Section, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a section with these changes, key by key where a section is within it."""
+    values = section.model_dump()
+    for name, change in changes.items():
+        inner = getattr(section, name, None)
+        values[name] = _changed(inner, change) if isinstance(inner, Section) and isinstance(change, Mapping) else change
+    return values
+
 
 AnySection = TypeVar("AnySection", bound=Section)
 
@@ -60,7 +78,7 @@ def read_toml(path: Path, section: type[AnySection]) -> AnySection:
     """Reads a TOML file as one section (which may contain others).
 
     Raises:
-        ConfigError: The file is missing, is no TOML, or says something that the section does not know.
+        ConfigError: The file is missing, not TOML, or has unknown keys or invalid values.
     """
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -73,36 +91,7 @@ def read_toml(path: Path, section: type[AnySection]) -> AnySection:
 
 def to_toml(section: Section) -> str:
     """Writes a section as TOML that `read_toml` reads back to an equal section; fields that are None are left out."""
-    lines: list[str] = []
-    _write_table(section.model_dump(mode="json", exclude_none=True), [], lines)
-    return "\n".join(lines).strip() + "\n"
-
-
-def _write_table(table: Mapping[str, Any], path: list[str], lines: list[str]) -> None:
-    if path:
-        lines += ["", f"[{'.'.join(map(_toml_key, path))}]"]
-    lines += [f"{_toml_key(key)} = {_toml_text(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    for key, value in table.items():
-        if isinstance(value, dict):
-            _write_table(value, [*path, key], lines)
-
-
-def _toml_key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _toml_text(key)
-
-
-def _toml_text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return repr(value)
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-        case list():
-            return "[" + ", ".join(map(_toml_text, value)) + "]"
-    raise TypeError(f"no TOML for {type(value).__name__}")
+    return tomli_w.dumps(section.model_dump(mode="json", exclude_none=True))
 
 
 def _toml_value(text: str) -> Any:
@@ -118,7 +107,7 @@ def _explain(section: type[Section], error: pydantic.ValidationError, where: str
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             lines.append(where + unknown_key(section, key))
-        elif problem["type"] == "value_error":  # a rule over several keys, which says itself what it met
+        elif problem["type"] == "value_error":  # a rule over several keys, whose message includes the values
             lines.append(f"{where}{problem['ctx']['error']}")
         else:
             lines.append(f"{where}'{key}': {problem['msg']} (got {problem['input']!r})")
@@ -126,7 +115,7 @@ def _explain(section: type[Section], error: pydantic.ValidationError, where: str
 
 
 def unknown_key(section: type[Section], key: str) -> str:
-    """Says that a key is unknown, and which known one is nearest."""
+    """Returns the message for an unknown key, with the nearest known one."""
     near = difflib.get_close_matches(key, known_keys(section), n=1, cutoff=0.5)
     return f"unknown key '{key}'." + (f" Did you mean '{near[0]}'?" if near else f" Known keys: {', '.join(known_keys(section))}")
 

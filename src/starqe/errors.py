@@ -1,19 +1,23 @@
 """Every error that starqe raises on purpose.
 
     StarqeError                 exit code 1; str(error) is meant for people
-    ├── InputError              a file or a value that was given breaks a rule (names file and line)
+    ├── InputError              an input file or value breaks a rule (names file and line)
     │   └── QueryError          a query or a shape breaks a rule
-    │       └── SparqlError     a SPARQL text breaks a rule, or goes beyond the language (says where)
+    │       └── SparqlError     a SPARQL query breaks a rule, or names something unknown (says where)
+    │           └── KnownOnlyError  a SPARQL form that is not predicted: only known facts can answer it
     ├── ConfigError             a configuration key or value is unknown or out of range
     ├── StorageError            a folder or file of ours cannot be read or written
     │   └── MismatchError       two things belong to different graphs (shows both fingerprints)
-    ├── UnsupportedError        valid, and named, but this part of starqe cannot do it
-    ├── TrainingError           training cannot go on (the last good checkpoint is intact)
+    ├── UnsupportedError        valid, but this part of starqe cannot do it
+    ├── TrainingError           training cannot continue (the last good checkpoint is intact)
+    ├── DeadlineError           a question ran out of time, or its client is gone
     ├── MeasureError            scores cannot be ranked (a score is not a number)
     └── MissingExtraError       an optional package is needed (names the extra)
 
 A message has three parts: the rule, the value met, and the way out.
 """
+
+from collections.abc import Sequence
 
 
 class StarqeError(Exception):
@@ -21,7 +25,7 @@ class StarqeError(Exception):
 
 
 class InputError(StarqeError):
-    """A file or a value that was given breaks a rule."""
+    """An input file or value breaks a rule."""
 
 
 class QueryError(InputError):
@@ -29,20 +33,26 @@ class QueryError(InputError):
 
 
 class SparqlError(QueryError):
-    """A SPARQL text breaks a rule, or asks for what starqe does not answer, at one place of it.
+    """A SPARQL query breaks a rule, or asks for something that starqe does not answer.
 
     Args:
-        rule: What is wrong there.
-        way_out: What to write instead, as a sentence without its full stop.
+        rule: What is wrong.
+        way_out: What to write instead, as a sentence without a full stop.
         line: The line, from 1.
         column: The column in the line, from 1.
-        offset: How many characters stand before the place.
-        length: How many characters the place has; 0 at the end of the text.
+        offset: The number of characters before the error.
+        length: The number of characters of the error; 0 at the end of the text.
+        suggestions: Possible replacements for the text at the error, the best first.
     """
 
-    def __init__(self, rule: str, way_out: str, line: int, column: int, offset: int, length: int) -> None:
+    def __init__(self, rule: str, way_out: str, line: int, column: int, offset: int, length: int, suggestions: Sequence[str] = ()) -> None:
         super().__init__(f"{rule} (line {line}, column {column}). {way_out}")
         self.line, self.column, self.offset, self.length = line, column, offset, length
+        self.suggestions = tuple(suggestions)
+
+
+class KnownOnlyError(SparqlError):
+    """A SPARQL form that is not predicted: only known facts can answer it."""
 
 
 class ConfigError(StarqeError):
@@ -58,11 +68,15 @@ class MismatchError(StorageError):
 
 
 class UnsupportedError(StarqeError):
-    """Valid, and named, but this part of starqe cannot do it."""
+    """Valid, but this part of starqe cannot do it."""
 
 
 class TrainingError(StarqeError):
-    """Training cannot go on; the last good checkpoint is intact."""
+    """Training cannot continue; the last good checkpoint is intact."""
+
+
+class DeadlineError(StarqeError):
+    """A question ran out of time, or its client is gone."""
 
 
 class MeasureError(StarqeError):

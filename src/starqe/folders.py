@@ -1,35 +1,64 @@
-"""Folders of ours on disk: a versioned header, and never a half-written one."""
+"""Folders and files of ours on disk: a versioned header, whole or not there, flushed before anything old goes.
+
+A new folder or file is written in a place beside its name, `.NAME.starqe-XXXXXXXX/`:
+
+    lock    locked by the process that writes; the kernel lets go of it when the process ends, however it ends
+    new     what is written; it is flushed, and then moved to its name in one step
+    old     what stood there before, where the system cannot exchange two folders in one step
+
+So a crash or a power cut at any moment leaves the old state or the new one. What a killed process leaves behind is removed by the next
+one that writes to the same name. If it was killed between two steps, the next one that writes or reads the name finishes them first.
+"""
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from starqe.disk import exchange, flush, flush_tree, make_folder, move_to_free_name
 from starqe.errors import StorageError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LOCK = ".lock"
+"""The file in a folder that is locked by the command that works in it. It stays there; its being locked is what counts."""
+
+LARGEST_HEADER = 2**24
+
+_PLACE = re.compile(r"\.(?P<name>.+)\.starqe-[a-z0-9_]{8}", re.DOTALL)
+"""The places of new folders and files, by their names."""
 
 
 def write_header(path: Path, format_: str, version: int, content: dict[str, Any]) -> None:
-    """Writes the header of a folder."""
-    path.write_text(json.dumps({"format": format_, "version": version, **content}, indent=2) + "\n", encoding="utf-8")
+    """Writes the header of a folder, with a checksum of itself."""
+    header = json.loads(json.dumps({"format": format_, "version": version, **content}))  # as it will be read
+    path.write_text(json.dumps({**header, "checksum": _header_checksum(header)}, indent=2) + "\n", encoding="utf-8")
 
 
 def read_header(path: Path, format_: str, version: int = 2**31) -> dict[str, Any]:
-    """Reads and checks the header of a folder.
+    """Reads and checks the header of a folder; headers of earlier versions have no checksum.
 
     Raises:
-        StorageError: There is no header, it is of something else, or of a version that this starqe does not know.
+        StorageError: There is no header, it is damaged, of something else, or of a version that this starqe does not know.
     """
     noun = format_.removeprefix("starqe ")
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        if not path.parent.exists():
+            recover(path.parent)
+        header = dict(json.loads(_text_of(path)))
         found_format, found_version = str(header["format"]), int(header["version"])
+        said = header.pop("checksum", None)
     except OSError as error:
         raise StorageError(f"{path.parent}: not a {noun} folder (no readable {path.name}: {error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise StorageError(f"{path}: not the header of a {noun} folder") from None
     if found_format != format_:
         raise StorageError(f"{path.parent}: a {noun} folder is needed, found a {found_format.removeprefix('starqe ')} folder")
@@ -37,68 +66,218 @@ def read_header(path: Path, format_: str, version: int = 2**31) -> dict[str, Any
         raise StorageError(
             f"{path.parent}: written by a newer starqe ({noun} format {found_version}, this one reads up to {version}). Upgrade starqe"
         )
-    return dict(header)
+    if said is not None and said != (found := _header_checksum(header)):
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, it says {said}). Restore it from a copy, or make it again")
+    return header
+
+
+def _header_checksum(header: dict[str, Any]) -> str:
+    return checksum(json.dumps(header, sort_keys=True).encode())
+
+
+def _text_of(path: Path) -> str:
+    if (size := path.stat().st_size) > LARGEST_HEADER:
+        raise ValueError(f"a header has at most {LARGEST_HEADER} bytes, found {size}")
+    return path.read_text(encoding="utf-8")
+
+
+def checksum(content: bytes | memoryview, before: int = 0) -> str:
+    """Computes the checksum that headers hold: CRC-32, which finds damage fast, and is no protection against people."""
+    return f"{zlib.crc32(content, before):08x}"
+
+
+def read_checked(path: Path, header: Mapping[str, Any], renew: str) -> bytes:
+    """Reads a file, and compares it with its checksum in the header of its folder; earlier versions wrote none.
+
+    Raises:
+        StorageError: The file is missing or damaged; the message ends with ``renew``.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}). {renew}") from None
+    checksums = header.get("checksums", {})
+    said = checksums.get(path.name) if isinstance(checksums, dict) else ""
+    if said is not None and said != (found := checksum(content)):
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, its header says {said}). {renew}")
+    return content
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) -> Iterator[Path]:
-    """Gives a place beside the folder to write into, and moves it there in one step when all went well.
+    """Yields an empty folder beside the name to write into, and moves it to the name in one step when all went well.
 
-    What stands there is replaced only if that is wanted and ``check_ours`` does not raise.
+    What stands there is replaced only if that is wanted and ``check_ours`` does not raise. A symbolic link stays, and what it points to
+    is replaced.
 
     Raises:
         StorageError: The folder exists and may not be replaced, or the disk refuses. Nothing is left behind.
     """
-    if folder.exists():
-        if not overwrite:
-            raise StorageError(f"{folder} exists already. Choose another place, or give --overwrite to replace it")
-        if not folder.is_dir():
-            raise StorageError(f"{folder} is a file; only a folder is replaced by a folder")
-        if any(folder.iterdir()):
-            check_ours()
-    place = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        content = place / "new"
-        content.mkdir()
-        yield content
-        _exchange(folder, content, place / "old")
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror or error}. Nothing was changed there") from error
-    finally:
-        if place is not None:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _exchange(folder: Path, new: Path, old: Path) -> None:
-    """Moves a new folder to its place, and what stands there aside; back again if that fails."""
-    if folder.exists():
-        os.replace(folder, old)
-    try:
-        os.replace(new, folder)
-    except BaseException:
-        if old.exists():
-            os.replace(old, folder)
-        raise
+    replaces = False
+    with _refusals(folder):
+        target = folder.resolve() if folder.is_symlink() else folder
+        recover(target)
+        if target.exists():
+            if not overwrite:
+                raise StorageError(f"{folder} exists already. Choose another place, or give --overwrite to replace it")
+            if not target.is_dir():
+                raise StorageError(f"{folder} is a file; only a folder is replaced by a folder")
+            if replaces := any(target.iterdir()):
+                check_ours()
+        with _place_for(target) as place:
+            new = place / "new"
+            new.mkdir()
+            yield new
+            flush_tree(place)
+            if replaces:
+                exchange(target, new, place / "old")
+            else:
+                move_to_free_name(new, target)
+            flush(target.parent)
+            flush(place)
 
 
 @contextlib.contextmanager
 def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Gives a path beside the file to write to, and moves it there in one step when all went well.
+    """Yields a path to write to, and moves the file to its name in one step when all went well; a symbolic link is written through.
 
     Raises:
         StorageError: The file exists and may not be replaced, or the disk refuses. Nothing is left behind.
     """
-    if path.exists() and not overwrite:
-        raise StorageError(f"{path} exists already. Choose another place, or give --overwrite to replace it")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _refusals(path):
+        target = path.resolve() if path.is_symlink() else path
+        if target.exists() and not overwrite:
+            raise StorageError(f"{path} exists already. Choose another place, or give --overwrite to replace it")
+        if target.is_dir():
+            raise StorageError(f"{path} is a folder, and a file is written there. Choose another place")
+        recover(target)
+        with _place_for(target) as place:
+            new = place / f"new{target.suffix}"  # some writers look at the suffix
+            yield new
+            flush(new)
+            os.replace(new, target)
+            flush(target.parent)
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
+    """Yields an empty folder inside another one, for what is needed for a while; a killed process's is removed by the next one.
+
+    Raises:
+        StorageError: The disk refuses.
+    """
+    with _refusals(folder):
+        recover(folder / name)
+        with _place_for(folder / name) as place:
+            new = place / "new"
+            new.mkdir()
+            yield new
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps a folder that is there for one command at a time; the lock vanishes with the process. A thread may lock a folder twice.
+
+    Raises:
+        StorageError: Another command works in the folder, or the folder cannot be written.
+    """
+    from filelock import FileLock, Timeout  # loading it takes longer than most of what is done here
+
+    lock = FileLock(folder.resolve() / LOCK, is_singleton=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        os.replace(beside, path)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise StorageError(f"another command works in {folder}. Wait for its end, or choose another folder") from None
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+    try:
+        for path in {folder / name for name in _left_names(folder)}:
+            recover(path)
+        yield
+    finally:
+        lock.release()
+
+
+def is_unused(folder: Path) -> bool:
+    """Returns whether a folder holds nothing, or is not there; what a killed command left behind, and a lock, do not count.
+
+    Raises:
+        StorageError: It is a file.
+    """
+    if not folder.exists():
+        return True
+    if not folder.is_dir():
+        raise StorageError(f"{folder} is a file, and a folder is written there. Choose another place")
+    return all(path.name == LOCK or _PLACE.fullmatch(path.name) for path in folder.iterdir())
+
+
+def recover(path: Path) -> None:
+    """Finishes what a killed process began to do with a name, and removes what it left; processes that are alive are left alone."""
+    with contextlib.suppress(OSError):  # no such folder, or not ours to write: then there is nothing to recover
+        for beside in list(path.parent.iterdir()):
+            if (place := _PLACE.fullmatch(beside.name)) and place["name"] == _short_name(path):
+                _finish(beside, path)
+
+
+def _left_names(folder: Path) -> Iterator[str]:
+    """Yields the names that have a place in a folder."""
+    for path in folder.iterdir():
+        if place := _PLACE.fullmatch(path.name):
+            yield place["name"]
+
+
+def _finish(place: Path, path: Path) -> None:
+    """Finishes or undoes the exchange of a dead process, and removes its place."""
+    with _claimed(place) as dead:
+        if dead:
+            new, old = place / "new", place / "old"
+            if old.exists() and not path.exists():  # killed between two steps: both are whole
+                os.replace(new if new.exists() else old, path)
+                flush(path.parent)
+            shutil.rmtree(place)
+
+
+@contextlib.contextmanager
+def _place_for(path: Path) -> Iterator[Path]:
+    """Yields a folder beside a name that is removed at the end, and that no other process removes before."""
+    make_folder(path.parent)
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=f".{_short_name(path)}.starqe-", dir=path.parent))
+        with _claimed(place) as mine:
+            if not mine:  # somebody who tidies up took it before it was locked
+                continue
+            try:
+                yield place
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+            return
+
+
+@contextlib.contextmanager
+def _claimed(place: Path) -> Iterator[bool]:
+    """Locks a place if nobody else has it, and says whether that worked."""
+    from filelock import FileLock, Timeout
+
+    lock: BaseFileLock = FileLock(place / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except (Timeout, FileNotFoundError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _short_name(path: Path) -> str:
+    """Returns a name that leaves room for a prefix and a suffix: a hash of it where it is long."""
+    return path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
+
+
+@contextlib.contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}. Nothing was changed there") from error
-    finally:
-        with contextlib.suppress(OSError):  # the error that matters is on its way
-            beside.unlink(missing_ok=True)

@@ -1,0 +1,88 @@
+"""What is done to the disk so that a crash or a power cut loses nothing: waiting until it is written, and exchanging names in one step."""
+
+import ctypes
+import errno
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from starqe.errors import StorageError
+
+
+def exchange(folder: Path, new: Path, old: Path) -> None:
+    """Moves a new folder to its name: by one step where the system can, else by two, which the next command finishes."""
+    if exchange_names(new, folder):
+        return
+    os.replace(folder, old)
+    try:
+        os.replace(new, folder)
+    except BaseException:
+        os.replace(old, folder)
+        raise
+
+
+def move_to_free_name(new: Path, folder: Path) -> None:
+    """Moves a new folder to a name that is free or has an empty folder; what another process wrote there meanwhile is not replaced."""
+    try:
+        if os.name == "nt" and folder.exists():
+            folder.rmdir()  # Windows replaces no folder, not even an empty one
+        os.replace(new, folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise StorageError(f"{folder} was written by another command in the meantime. Choose another place") from None
+
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+
+
+def exchange_names(one: Path, other: Path) -> bool:
+    """Exchanges two names in one step; says whether that is possible here."""
+    if (renameat2 := _renameat2()) is None:
+        return False
+    if renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM):  # the file system cannot do it
+        return False
+    raise OSError(code, os.strerror(code))
+
+
+@functools.cache
+def _renameat2() -> Callable[..., int] | None:
+    """Finds the C library's renameat2: Linux has it, with glibc from 2.28 on and musl from 1.2.6 on."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and those above it, and flushes the names of the new ones."""
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        flush(made.parent)
+
+
+def flush_tree(folder: Path) -> None:
+    """Waits until a folder and all that is in it is on the disk."""
+    for path, _, files in os.walk(folder):
+        for name in files:
+            flush(Path(path, name))
+        flush(Path(path))
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no folders, and keeps names by itself
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system without it
+            raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,111 @@
+"""Rows of different lengths: offsets and flat items. The one form for qualifier pairs, answers and everything alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.integer[Any]]
+FloatArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+NumberArray = IntArray | FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of different lengths: the items of row i are ``items[offsets[i]:offsets[i + 1]]``.
+
+    n rows · m items. Items are numbers, or small rows of numbers themselves, such as the (relation, value) of a qualifier pair.
+    """
+
+    offsets: IntArray  # (n + 1,) int64, from 0 to m
+    items: IntArray  # (m,) or (m, k)
+
+    def __post_init__(self) -> None:
+        assert len(self.offsets), "there is one offset more than rows"
+        assert self.offsets[0] == 0, self.offsets[0]
+        assert self.offsets[-1] == len(self.items), (self.offsets[-1], len(self.items))
+
+    @classmethod
+    def of_counts(cls, counts: IntArray | Sequence[int], items: IntArray) -> "Ragged":
+        """Makes rows with these numbers of items."""
+        offsets = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        return cls(offsets, items)
+
+    @classmethod
+    def of_owner(cls, owner: IntArray, items: IntArray, rows: int) -> "Ragged":
+        """Makes rows from items and the row that each belongs to, ascending."""
+        return cls.of_counts(np.bincount(owner, minlength=rows), items)
+
+    @classmethod
+    def of_lists(cls, lists: Sequence[Sequence[Any]], width: int | None = None) -> "Ragged":
+        """Makes rows from Python lists of numbers, or of tuples of ``width`` numbers."""
+        flat = np.array([item for row in lists for item in row], np.int32)
+        return cls.of_counts([len(row) for row in lists], flat if width is None else flat.reshape(-1, width))
+
+    @classmethod
+    def ranges(cls, first: IntArray, counts: IntArray) -> "Ragged":
+        """Makes rows of consecutive numbers: row i counts up from ``first[i]``."""
+        rows = cls.of_counts(counts, np.empty(int(np.sum(counts)), np.int64))
+        np.add(np.arange(len(rows.items)), np.repeat(first - rows.offsets[:-1], counts), out=rows.items)
+        return rows
+
+    @classmethod
+    def empty(cls, rows: int, width: int | None = None) -> "Ragged":
+        """Makes rows without items."""
+        return cls(np.zeros(rows + 1, np.int64), np.empty(0 if width is None else (0, width), np.int32))
+
+    @classmethod
+    def stack(cls, parts: Sequence["Ragged"]) -> "Ragged":
+        """Lays rows end to end."""
+        return cls.of_counts(np.concatenate([part.counts for part in parts]), np.concatenate([part.items for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    __iter__ = None  # offsets and items cannot be unpacked by mistake
+
+    def __getitem__(self, row: int) -> IntArray:
+        return self.items[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.offsets.nbytes + self.items.nbytes
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of items of each row: (n,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """The row that each item belongs to: (m,)."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    @property
+    def within(self) -> IntArray:
+        """The place of each item in its row, from 0: (m,)."""
+        return np.arange(len(self.items)) - self.offsets[self.owner]
+
+    def places(self, rows: IntArray) -> "Ragged":
+        """Returns where the items of these rows stand in ``items``, row by row."""
+        return Ragged.ranges(self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows])
+
+    def take(self, rows: IntArray) -> "Ragged":
+        """Returns these rows, in this order."""
+        places = self.places(rows)
+        return Ragged(places.offsets, self.items[places.items])
+
+    def where(self, kept: BoolArray) -> "Ragged":
+        """Returns the same rows with only the items that are kept: (m,) bool."""
+        return Ragged.of_owner(self.owner[kept], self.items[kept], len(self))
+
+    def slice(self, start: int, stop: int) -> "Ragged":
+        """Returns the rows from start up to stop, without copying items."""
+        offsets = self.offsets[start : stop + 1]
+        return Ragged(offsets - offsets[0], self.items[offsets[0] : offsets[-1]])
