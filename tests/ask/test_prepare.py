@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from starqe.ask import Answerer, calibrate, drawn_queries, fit, prepare, with_validation
-from starqe.ask.prepare import SMALL, recipes_for
+from starqe.ask.prepare import LEAST_CALIBRATION, SMALL, CalibrationCosts, calibration_queries, recipes_for
 from starqe.errors import InputError, MismatchError, StorageError
 from starqe.kg import Graph, Statement, check_split, embedded_graph, export_graph, graph_of, import_graph
 from starqe.learn import Run
@@ -120,3 +120,16 @@ def test_a_fitted_run_is_not_overwritten_and_a_resumed_one_is_of_the_same_graph(
     weights = (fitted / "weights.safetensors").read_bytes()
     assert fit(town(), fitted, minutes=0.05, resume=True).graph.fingerprint == with_validation(town()).fingerprint
     assert (fitted / "weights.safetensors").read_bytes() == weights
+
+
+def test_calibration_takes_as_many_queries_as_the_time_that_is_left_allows() -> None:
+    tables = {name: table for name, table in drawn_queries(embedded_graph(), "valid", 40).items() if len(table) == 20}
+    assert len(tables) >= 2
+    queries = sum(map(len, tables.values()))
+    costs = CalibrationCosts(single_facts=2.0, per_query=10.0 / queries)
+    half, seconds = calibration_queries(tables, costs, 7.0)  # 2 s for facts, and 5 s of the 10 that all queries would take
+    assert ({len(table) for table in half.values()}, seconds) == ({10}, pytest.approx(7.0))
+    everything, seconds = calibration_queries(tables, costs, 1000.0)
+    assert ({len(table) for table in everything.values()}, seconds) == ({20}, pytest.approx(12.0))
+    least, _ = calibration_queries(tables, costs, -5.0)  # nothing is left: some are needed all the same
+    assert {len(table) for table in least.values()} == {LEAST_CALIBRATION}

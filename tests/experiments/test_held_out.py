@@ -12,7 +12,7 @@ from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable, generate, load_queries
 
-COUNT = 20
+COUNT = 200
 
 
 def test_frequency_counts_tails_of_the_relation_in_train_only() -> None:

@@ -185,23 +185,31 @@ def _fit_models(
 ) -> Answerer:
     """Measures what validation and calibration cost, trains both models in the rest of the time, and calibrates them."""
     questions = PredictLesson(predictor)
-    costs = measured_costs(run, predictor, validation)
+    untrained = EncoderScorer(Encoder(run.recipe.model, run.space, 0).eval(), run.graph, run.recipe.train.variant)
+    untrained_one_hop = PredictorScorer(predictor.new_predictor().eval())
     most = max(map(len, validation.values()), default=1)
-    validated = max(1, min(most, int(most * VALIDATION_SHARE * budget / max(costs.encoder_validation, 1e-9))))
-    lesson, lesson_validation = QueryLesson(run, queries, _first(validation, validated)), costs.encoder_validation * validated / most
+    encoder_validation = _encoder_validation(untrained, run.graph, validation)
+    validated = max(1, min(most, int(most * VALIDATION_SHARE * budget / max(encoder_validation, 1e-9))))
+    encoder_validation *= validated / most
+    predictor_validation = _predictor_validation(untrained_one_hop, run.graph, predictor.recipe.train.validation_questions)
+    lesson = QueryLesson(run, queries, _first(validation, validated))
     baselines = lesson.baseline().get("average"), questions.baseline().get("average")
-    calibrated_on, calibration = _within(validation, costs, CALIBRATION_SHARE * budget)
+    costs = calibration_costs(untrained, untrained_one_hop, run.graph, validation)
+    _, calibration = calibration_queries(validation, costs, CALIBRATION_SHARE * budget)
     drawing = time.perf_counter() - began
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
     note(DRAWING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
 
-    reached = _train(run, lesson, training * ENCODER_SHARE, lesson_validation, baselines[0], resume, partial(note, ENCODER), memory)
+    reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
-    _train(predictor, questions, left, costs.predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
+    _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
 
     note(CALIBRATING, {"progress": 0.0, "seconds": 0.0, "of_seconds": calibration})
     started = time.perf_counter()
+    # Trained models follow more candidates than untrained ones, and the machine may be busier by now: measure again.
+    costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
+    calibrated_on, _ = calibration_queries(validation, costs, budget - (time.perf_counter() - began))
 
     def calibrated(share: float) -> None:
         note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
@@ -233,49 +241,59 @@ def _train(
 
 
 @dataclass(frozen=True)
-class Costs:
-    """How long the parts of a fit take that are not training, in seconds."""
+class CalibrationCosts:
+    """How long calibration takes, in seconds."""
 
-    encoder_validation: float
-    predictor_validation: float
     single_facts: float
-    """Calibration of single facts."""
+    """The calibration of single facts."""
     per_query: float
-    """The rest of calibration, per validation query."""
+    """All the rest, per validation query."""
 
 
-def measured_costs(run: Run, predictor: PredictorRun, validation: Mapping[str, QueryTable]) -> Costs:
-    """Measures what validation and calibration cost, with untrained models on some of the validation queries."""
-    graph = run.graph
-    encoder = EncoderScorer(Encoder(run.recipe.model, run.space, 0).eval(), graph, run.recipe.train.variant)
-    one_hop = PredictorScorer(predictor.new_predictor().eval())
+def calibration_costs(
+    encoder: EncoderScorer, one_hop: PredictorScorer, graph: Graph, validation: Mapping[str, QueryTable]
+) -> CalibrationCosts:
+    """Measures what calibration costs with these models, on some of the validation queries."""
     executor = Reasoner(graph, encoder, one_hop, Logistic((1.0, 0.0, 0.0, 0.0), 0.0), EVEN, ReasonSettings()).executor(["train"])
-    by_shape = {name.partition(".")[0]: table for name, table in validation.items()}  # one direction of each is enough
-    few, fewer = (_first(by_shape, count) for count in (PROBED, 1))
-    queries = max(sum(map(len, few.values())), 1)
-    share = queries / max(sum(map(len, validation.values())), 1)
-    statements = some_statements(graph, "valid", 8 * PROBED)
-    asked = min(len(graph.known(["valid"])), predictor.recipe.train.validation_questions) / len(statements)
-    facts = 10 * PROBED
+    few, fewer, facts = _of_each_shape(validation, PROBED), _of_each_shape(validation, 1), 10 * PROBED
 
     def weights(tables: Mapping[str, QueryTable]) -> object:
         return fit_weights(graph, encoder, executor, tables)
 
-    def measured(tables: Mapping[str, QueryTable]) -> object:
-        return evaluate(encoder, tables, len(graph.entities), Measure(replicates=0))
-
     weights(fewer)  # builds what is built once
-    measured(fewer)
-    return Costs(
-        _seconds(lambda: measured(few)) / share,
-        _seconds(lambda: rank_links(one_hop, graph, statements, LINKS["ours"], ("train", "valid"))) * asked,
+    return CalibrationCosts(
         _seconds(lambda: fit_one_hop(graph, one_hop, facts)) * FACTS / facts,
         # The weights of the mixture and the probabilities of its answers each take a pass of encoder and executor.
-        2 * _seconds(lambda: weights(few)) / queries,
+        2 * _seconds(lambda: weights(few)) / max(sum(map(len, few.values())), 1),
     )
 
 
-def _within(validation: Mapping[str, QueryTable], costs: Costs, seconds: float) -> tuple[dict[str, QueryTable], float]:
+def _encoder_validation(encoder: EncoderScorer, graph: Graph, validation: Mapping[str, QueryTable]) -> float:
+    """Estimates the seconds that one validation on all validation queries takes."""
+    few = _of_each_shape(validation, PROBED)
+
+    def measured() -> object:
+        return evaluate(encoder, few, len(graph.entities), Measure(replicates=0))
+
+    measured()  # builds what is built once
+    return _seconds(measured) * sum(map(len, validation.values())) / max(sum(map(len, few.values())), 1)
+
+
+def _predictor_validation(one_hop: PredictorScorer, graph: Graph, statements: int) -> float:
+    """Estimates the seconds that one validation on this number of statements takes."""
+    few = some_statements(graph, "valid", 8 * PROBED)
+    seconds = _seconds(lambda: rank_links(one_hop, graph, few, LINKS["ours"], ("train", "valid")))
+    return seconds * min(len(graph.known(["valid"])), statements) / len(few)
+
+
+def _of_each_shape(validation: Mapping[str, QueryTable], count: int) -> dict[str, QueryTable]:
+    """Returns the first queries of every shape, of one direction each."""
+    return _first({name.partition(".")[0]: table for name, table in validation.items()}, count)
+
+
+def calibration_queries(
+    validation: Mapping[str, QueryTable], costs: CalibrationCosts, seconds: float
+) -> tuple[dict[str, QueryTable], float]:
     """Returns as many of the validation queries as can be calibrated on in this time, and how long that takes."""
     most = max(map(len, validation.values()), default=0)
     share = (seconds - costs.single_facts) / max(costs.per_query * sum(map(len, validation.values())), 1e-9)
