@@ -80,6 +80,6 @@ def test_a_header_that_was_changed_is_refused(tmp_path):
     write_header(tmp_path / "h.json", "starqe graph", 1, {"statements": 7})
     (tmp_path / "h.json").write_text((tmp_path / "h.json").read_text().replace("7", "8"))
     with pytest.raises(
-        StorageError, match=r"h\.json: damaged or changed \(checksum \w{8}, it says \w{8}\)\. Restore it from a copy, or make it again"
+        StorageError, match=r"h\.json: damaged or changed \(checksum \w{8}, recorded \w{8}\)\. Restore it from a copy, or make it again"
     ):
         read_header(tmp_path / "h.json", "starqe graph")

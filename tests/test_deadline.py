@@ -16,13 +16,13 @@ def test_work_goes_on_until_the_time_is_up():
         deadline.check()
 
 
-def test_work_stops_when_nobody_waits_any_more():
+def test_work_stops_when_the_result_is_no_longer_needed():
     waiting = [True]
     deadline = Deadline(wanted=lambda: waiting[0])
     deadline.check()
     waiting.clear()
     waiting.append(False)
-    with pytest.raises(DeadlineError, match="nobody waits"):
+    with pytest.raises(DeadlineError, match="no longer waits"):
         deadline.check()
 
 

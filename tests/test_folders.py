@@ -94,7 +94,10 @@ def test_a_folder_that_exists_is_replaced_only_when_wanted(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
     (made / "old").touch()
-    with pytest.raises(StorageError, match=r"exists already\. Choose another place, or give --overwrite"), new_folder(made, False, ours):
+    with (
+        pytest.raises(StorageError, match=r"exists already\. Choose another place, or replace it with the option overwrite"),
+        new_folder(made, False, ours),
+    ):
         pass
     with new_folder(made, True, ours) as place:
         (place / "new").touch()
@@ -290,7 +293,7 @@ def test_a_folder_that_is_locked_is_refused_to_others_at_once_and_free_after_a_k
 
     with locked(tmp_path), locked(tmp_path):  # one thread may lock it twice
         other = subprocess.run([sys.executable, "-c", LOCK_IT, str(tmp_path)], capture_output=True, text=True, check=False)
-        assert other.stdout == f"another command works in {tmp_path}. Wait for its end, or choose another folder\n"
+        assert other.stdout == f"another command works in {tmp_path}. Wait until it has ended, or choose another folder\n"
     killed(lock_and_die)
     other = subprocess.run([sys.executable, "-c", LOCK_IT, str(tmp_path)], capture_output=True, text=True, check=False)
     assert other.stdout == "locked\n"

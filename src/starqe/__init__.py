@@ -32,7 +32,7 @@ _ROOMS = {
     "Query": "queries",
     "Statement": "kg",
 }
-"""Classes that can be imported from here, and the rooms that they come from when they are first used."""
+"""Classes that can be imported from here, and the packages that they are loaded from on first use."""
 
 __all__ = [
     "Answer",
@@ -50,15 +50,15 @@ __all__ = [
 ]
 
 
-def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A002  the word that people know
-    """Reads a graph: a file or folder in any form that starqe knows, a graph folder, or a data set that was fetched, by its name.
+def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A002  the usual word
+    """Reads a graph: a file or folder in any form that starqe knows, a graph folder, or a fetched data set by its name.
 
         >>> graph = starqe.read("statements.csv")
         >>> len(graph), len(graph.entities)
 
     Args:
         source: The path, or the name of a data set.
-        format: The form of the file; told by its content and name if left out. `starqe.kg.FORMS` lists them.
+        format: The form of the file; detected from its content and name if left out. `starqe.kg.FORMS` lists them.
 
     Raises:
         InputError: The source is missing, malformed, or of no known form.
@@ -84,7 +84,7 @@ def fit(
     resume: bool = False,
     progress: Callable[[str, dict[str, Any]], None] = lambda *_: None,
 ) -> "Answerer":
-    """Trains a model of a graph and returns what answers questions about it. The folder ``out`` keeps all of it.
+    """Trains a model of a graph, keeps it in the folder ``out``, and returns the answerer of questions about it.
 
         >>> answerer = starqe.fit("my-graph.ttl", "run", minutes=10)
 
@@ -94,7 +94,7 @@ def fit(
         minutes: Time for training.
         seed: Decides everything that is random.
         resume: Continue the run that is there.
-        progress: Called with the name of the stage and what is known about it.
+        progress: Called with the name of the stage and a report about it.
 
     Raises:
         InputError: The source cannot be read, or nothing of the graph can be held out for validation.

@@ -54,7 +54,7 @@ class Section(pydantic.BaseModel):
         return type(self).parse(values)
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with other values; a section within it is changed by a mapping: ``recipe.replace(seed=1, train={"epochs": 3})``.
+        """Returns a copy with other values; a mapping changes a nested section: ``recipe.replace(seed=1, train={"epochs": 3})``.
 
         Raises:
             ConfigError: A key is unknown or a value out of range.
@@ -63,7 +63,7 @@ class Section(pydantic.BaseModel):
 
 
 def _changed(section: Section, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of a section with these changes, key by key where a section is within it."""
+    """Returns the values of a section with these changes; nested sections are changed key by key."""
     values = section.model_dump()
     for name, change in changes.items():
         inner = getattr(section, name, None)

@@ -1,4 +1,4 @@
-"""When work must stop: long loops ask, so that one question never holds up all others."""
+"""Deadlines: long loops check them, so that one question never blocks the others."""
 
 import time
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from starqe.errors import DeadlineError
 
 @dataclass(frozen=True)
 class Deadline:
-    """A point in time, and whether anybody still waits for the result.
+    """A point in time, and whether the result is still needed.
 
     Args:
-        seconds: How long the work may take from now on; None means without limit.
-        wanted: Says whether anybody still waits. Asked often, so it must be cheap and safe to call from any thread.
+        seconds: The time limit from now on; None means no limit.
+        wanted: Returns whether the result is still needed. It is called often, from any thread, so it must be cheap and thread-safe.
     """
 
     seconds: float | None = None
@@ -24,15 +24,15 @@ class Deadline:
         object.__setattr__(self, "_end", float("inf") if self.seconds is None else time.monotonic() + self.seconds)
 
     def check(self) -> None:
-        """Does nothing while the work may go on.
+        """Returns normally while the work may continue.
 
         Raises:
-            DeadlineError: The time is up, or nobody waits any more.
+            DeadlineError: The time is up, or the result is no longer needed.
         """
         if time.monotonic() >= self._end:
-            raise DeadlineError(f"a question may take {self.seconds:g} seconds, and this one needs more. Ask for less at once")
+            raise DeadlineError(f"a question may take {self.seconds:g} seconds, and this one needs more. Ask a smaller question")
         if not self.wanted():
-            raise DeadlineError("nobody waits for this answer any more")
+            raise DeadlineError("the client no longer waits for this answer")
 
 
 NEVER = Deadline()

@@ -1,4 +1,4 @@
-"""What is done to the disk so that a crash or a power cut loses nothing: waiting until it is written, and exchanging names in one step."""
+"""Durable writes: flushing files and folders to the disk, and exchanging names atomically."""
 
 import ctypes
 import errno
@@ -11,7 +11,7 @@ from starqe.errors import StorageError
 
 
 def exchange(folder: Path, new: Path, old: Path) -> None:
-    """Moves a new folder to its name: by one step where the system can, else by two, which the next command finishes."""
+    """Moves a new folder to its name: atomically where the system supports it, else in two steps, which `folders.recover` can finish."""
     if exchange_names(new, folder):
         return
     os.replace(folder, old)
@@ -23,7 +23,7 @@ def exchange(folder: Path, new: Path, old: Path) -> None:
 
 
 def move_to_free_name(new: Path, folder: Path) -> None:
-    """Moves a new folder to a name that is free or has an empty folder; what another process wrote there meanwhile is not replaced."""
+    """Moves a new folder to a name that is free or an empty folder; what another process has written there meanwhile is not replaced."""
     try:
         if os.name == "nt" and folder.exists():
             folder.rmdir()  # Windows replaces no folder, not even an empty one
@@ -38,7 +38,7 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 def exchange_names(one: Path, other: Path) -> bool:
-    """Exchanges two names in one step; says whether that is possible here."""
+    """Exchanges two names atomically; returns False where the system cannot."""
     if (renameat2 := _renameat2()) is None:
         return False
     if renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
@@ -59,7 +59,7 @@ def _renameat2() -> Callable[..., int] | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and those above it, and flushes the names of the new ones."""
+    """Creates a folder and its parents, and flushes the parents of the new ones."""
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
@@ -67,7 +67,7 @@ def make_folder(folder: Path) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """Waits until a folder and all that is in it is on the disk."""
+    """Waits until a folder with all its content is on the disk."""
     for path, _, files in os.walk(folder):
         for name in files:
             flush(Path(path, name))
@@ -77,7 +77,7 @@ def flush_tree(folder: Path) -> None:
 def flush(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
     if os.name == "nt" and path.is_dir():
-        return  # Windows opens no folders, and keeps names by itself
+        return  # Windows cannot open folders, and flushes names by itself
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
         os.fsync(handle)

@@ -12,7 +12,7 @@
     ├── TrainingError           training cannot continue (the last good checkpoint is intact)
     ├── DeadlineError           a question ran out of time, or its client is gone
     ├── MeasureError            scores cannot be ranked (a score is not a number)
-    └── MissingExtraError       an optional package is needed (names the extra)
+    └── MissingExtraError       an optional package is not installed (names the extra)
 
 A message has three parts: the rule, the value met, and the way out.
 """
@@ -84,7 +84,7 @@ class MeasureError(StarqeError):
 
 
 class MissingExtraError(StarqeError):
-    """An optional package is needed."""
+    """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         way_out = f"Install starqe with its extra '{extra}', or: pip install {package}"

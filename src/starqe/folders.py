@@ -1,13 +1,13 @@
-"""Folders and files of ours on disk: a versioned header, whole or not there, flushed before anything old goes.
+"""The project's folders and files on disk: a versioned header, written completely or not at all, flushed before anything is replaced.
 
 A new folder or file is written in a place beside its name, `.NAME.starqe-XXXXXXXX/`:
 
-    lock    locked by the process that writes; the kernel lets go of it when the process ends, however it ends
-    new     what is written; it is flushed, and then moved to its name in one step
-    old     what stood there before, where the system cannot exchange two folders in one step
+    lock    locked by the process that writes; the kernel releases it when the process ends for any reason
+    new     what is written; it is flushed, and then moved to its name atomically
+    old     what was there before, where the system cannot exchange two folders atomically
 
 So a crash or a power cut at any moment leaves the old state or the new one. What a killed process leaves behind is removed by the next
-one that writes to the same name. If it was killed between two steps, the next one that writes or reads the name finishes them first.
+one that writes to the same name. If it was killed between two steps, the next one that reads or writes the name first finishes them.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"
-"""The file in a folder that is locked by the command that works in it. It stays there; its being locked is what counts."""
+"""The file that a command locks while it works in a folder. The file stays; only the lock counts."""
 
 LARGEST_HEADER = 2**24
 
 _PLACE = re.compile(r"\.(?P<name>.+)\.starqe-[a-z0-9_]{8}", re.DOTALL)
-"""The places of new folders and files, by their names."""
+"""Matches the names of the folders in which new folders and files are written."""
 
 
 def write_header(path: Path, format_: str, version: int, content: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def read_header(path: Path, format_: str, version: int = 2**31) -> dict[str, Any
             f"{path.parent}: written by a newer starqe ({noun} format {found_version}, this one reads up to {version}). Upgrade starqe"
         )
     if said is not None and said != (found := _header_checksum(header)):
-        raise StorageError(f"{path}: damaged or changed (checksum {found}, it says {said}). Restore it from a copy, or make it again")
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {said}). Restore it from a copy, or make it again")
     return header
 
 
@@ -82,7 +82,7 @@ def _text_of(path: Path) -> str:
 
 
 def checksum(content: bytes | memoryview, before: int = 0) -> str:
-    """Computes the checksum that headers hold: CRC-32, which finds damage fast, and is no protection against people."""
+    """Computes the checksum that headers hold: CRC-32, which finds damage fast, but does not protect against tampering."""
     return f"{zlib.crc32(content, before):08x}"
 
 
@@ -99,15 +99,15 @@ def read_checked(path: Path, header: Mapping[str, Any], renew: str) -> bytes:
     checksums = header.get("checksums", {})
     said = checksums.get(path.name) if isinstance(checksums, dict) else ""
     if said is not None and said != (found := checksum(content)):
-        raise StorageError(f"{path}: damaged or changed (checksum {found}, its header says {said}). {renew}")
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {said}). {renew}")
     return content
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) -> Iterator[Path]:
-    """Yields an empty folder beside the name to write into, and moves it to the name in one step when all went well.
+    """Yields an empty folder to write into, and moves it to its name atomically when the block succeeds.
 
-    What stands there is replaced only if that is wanted and ``check_ours`` does not raise. A symbolic link stays, and what it points to
+    An existing folder is replaced only with ``overwrite`` and if ``check_ours`` does not raise. A symbolic link stays, and its target
     is replaced.
 
     Raises:
@@ -119,7 +119,7 @@ def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) 
         recover(target)
         if target.exists():
             if not overwrite:
-                raise StorageError(f"{folder} exists already. Choose another place, or give --overwrite to replace it")
+                raise StorageError(f"{folder} exists already. Choose another place, or replace it with the option overwrite")
             if not target.is_dir():
                 raise StorageError(f"{folder} is a file; only a folder is replaced by a folder")
             if replaces := any(target.iterdir()):
@@ -139,7 +139,7 @@ def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) 
 
 @contextlib.contextmanager
 def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Yields a path to write to, and moves the file to its name in one step when all went well; a symbolic link is written through.
+    """Yields a path to write to, and moves the file to its name atomically when the block succeeds; a symbolic link stays.
 
     Raises:
         StorageError: The file exists and may not be replaced, or the disk refuses. Nothing is left behind.
@@ -147,7 +147,7 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
     with _refusals(path):
         target = path.resolve() if path.is_symlink() else path
         if target.exists() and not overwrite:
-            raise StorageError(f"{path} exists already. Choose another place, or give --overwrite to replace it")
+            raise StorageError(f"{path} exists already. Choose another place, or replace it with the option overwrite")
         if target.is_dir():
             raise StorageError(f"{path} is a folder, and a file is written there. Choose another place")
         recover(target)
@@ -161,7 +161,7 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Yields an empty folder inside another one, for what is needed for a while; a killed process's is removed by the next one.
+    """Yields an empty folder inside another one for temporary files; what a killed process left there is removed by the next one.
 
     Raises:
         StorageError: The disk refuses.
@@ -176,30 +176,40 @@ def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps a folder that is there for one command at a time; the lock vanishes with the process. A thread may lock a folder twice.
+    """Locks an existing folder for one command at a time; the lock ends with the process. A thread may lock a folder twice.
 
     Raises:
         StorageError: Another command works in the folder, or the folder cannot be written.
     """
-    from filelock import FileLock, Timeout  # loading it takes longer than most of what is done here
+    from filelock import FileLock, Timeout  # importing it takes longer than most of the work here
 
     lock = FileLock(folder.resolve() / LOCK, is_singleton=True)
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise StorageError(f"another command works in {folder}. Wait for its end, or choose another folder") from None
+        raise StorageError(f"another command works in {folder}. Wait until it has ended, or choose another folder") from None
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
     try:
-        for path in {folder / name for name in _left_names(folder)}:
+        for path in {folder / name for name in _unfinished_names(folder)}:
             recover(path)
         yield
     finally:
         lock.release()
 
 
+def check_only(folder: Path, names: Collection[str], what: str) -> None:
+    """Checks that a folder holds no files but these, so that replacing it loses nothing else.
+
+    Raises:
+        StorageError: It holds another file; ``what`` is what the folder should be, such as "an export".
+    """
+    if foreign := sorted({path.name for path in folder.iterdir()} - set(names)):
+        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is not part of {what}. Move it elsewhere")
+
+
 def is_unused(folder: Path) -> bool:
-    """Returns whether a folder holds nothing, or is not there; what a killed command left behind, and a lock, do not count.
+    """Returns whether a folder is missing or empty; a lock and what a killed command left behind do not count.
 
     Raises:
         StorageError: It is a file.
@@ -212,15 +222,15 @@ def is_unused(folder: Path) -> bool:
 
 
 def recover(path: Path) -> None:
-    """Finishes what a killed process began to do with a name, and removes what it left; processes that are alive are left alone."""
-    with contextlib.suppress(OSError):  # no such folder, or not ours to write: then there is nothing to recover
+    """Finishes the write that a killed process began under a name, and removes what it left; running processes are not disturbed."""
+    with contextlib.suppress(OSError):  # no such folder, or no permission: nothing to recover
         for beside in list(path.parent.iterdir()):
             if (place := _PLACE.fullmatch(beside.name)) and place["name"] == _short_name(path):
                 _finish(beside, path)
 
 
-def _left_names(folder: Path) -> Iterator[str]:
-    """Yields the names that have a place in a folder."""
+def _unfinished_names(folder: Path) -> Iterator[str]:
+    """Yields the names for which a folder holds an unfinished write."""
     for path in folder.iterdir():
         if place := _PLACE.fullmatch(path.name):
             yield place["name"]
@@ -231,7 +241,7 @@ def _finish(place: Path, path: Path) -> None:
     with _claimed(place) as dead:
         if dead:
             new, old = place / "new", place / "old"
-            if old.exists() and not path.exists():  # killed between two steps: both are whole
+            if old.exists() and not path.exists():  # killed between two steps: both are complete
                 os.replace(new if new.exists() else old, path)
                 flush(path.parent)
             shutil.rmtree(place)
@@ -239,12 +249,12 @@ def _finish(place: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _place_for(path: Path) -> Iterator[Path]:
-    """Yields a folder beside a name that is removed at the end, and that no other process removes before."""
+    """Yields a locked folder next to a name; it is removed at the end, and by no other process before."""
     make_folder(path.parent)
     while True:
         place = Path(tempfile.mkdtemp(prefix=f".{_short_name(path)}.starqe-", dir=path.parent))
-        with _claimed(place) as mine:
-            if not mine:  # somebody who tidies up took it before it was locked
+        with _claimed(place) as is_claimed:
+            if not is_claimed:  # another process removed it before it was locked
                 continue
             try:
                 yield place
@@ -255,7 +265,7 @@ def _place_for(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _claimed(place: Path) -> Iterator[bool]:
-    """Locks a place if nobody else has it, and says whether that worked."""
+    """Locks a folder of an unfinished write, and yields whether no other process has locked it."""
     from filelock import FileLock, Timeout
 
     lock: BaseFileLock = FileLock(place / "lock")
@@ -271,7 +281,7 @@ def _claimed(place: Path) -> Iterator[bool]:
 
 
 def _short_name(path: Path) -> str:
-    """Returns a name that leaves room for a prefix and a suffix: a hash of it where it is long."""
+    """Returns a file name that leaves room for a prefix and a suffix: a hash of a long one."""
     return path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
 
 

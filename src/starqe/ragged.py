@@ -1,4 +1,4 @@
-"""Rows of different lengths: offsets and flat items. The one form for qualifier pairs, answers and everything alike."""
+"""Rows of different lengths as offsets and flat items: qualifier pairs, answers, and all other ragged data. Also the array types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Ragged:
     items: IntArray  # (m,) or (m, k)
 
     def __post_init__(self) -> None:
-        assert len(self.offsets), "there is one offset more than rows"
+        assert len(self.offsets), "there is one more offset than rows"
         assert self.offsets[0] == 0, self.offsets[0]
         assert self.offsets[-1] == len(self.items), (self.offsets[-1], len(self.items))
 
@@ -74,7 +74,7 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The size in memory, in bytes."""
         return self.offsets.nbytes + self.items.nbytes
 
     @property
@@ -89,11 +89,11 @@ class Ragged:
 
     @property
     def within(self) -> IntArray:
-        """The place of each item in its row, from 0: (m,)."""
+        """The position of each item in its row, from 0: (m,)."""
         return np.arange(len(self.items)) - self.offsets[self.owner]
 
     def places(self, rows: IntArray) -> "Ragged":
-        """Returns where the items of these rows stand in ``items``, row by row."""
+        """Returns the positions of these rows' items in ``items``, row by row."""
         return Ragged.ranges(self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows])
 
     def take(self, rows: IntArray) -> "Ragged":

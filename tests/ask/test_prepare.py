@@ -113,7 +113,7 @@ def test_a_calibration_that_is_interrupted_leaves_the_one_before(six_statements_
 
 @pytest.mark.full
 def test_a_fitted_run_is_not_overwritten_and_a_resumed_one_is_of_the_same_graph(fitted: Path) -> None:
-    with pytest.raises(StorageError, match=r"exists already\. Give --resume"):
+    with pytest.raises(StorageError, match=r"exists already\. Continue it with the option resume"):
         fit(town(), fitted, minutes=0.05)
     with pytest.raises(MismatchError, match="is a run on another graph"):
         fit(town(50), fitted, minutes=0.05, resume=True)

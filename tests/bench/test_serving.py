@@ -126,7 +126,7 @@ def test_the_service_is_measured_and_soaked(askable_run, monkeypatch, capsys):
 @pytest.mark.full
 def test_a_service_that_does_not_start_is_an_error(tmp_path, capfd):
     run = Run.create(tmp_path / "run", preset("demo"), embedded_graph())
-    with pytest.raises(StarqeError, match="did not start; it says why above"):
+    with pytest.raises(StarqeError, match="did not start; see its message above"):
         bench_serve(run.folder)
     assert "was not calibrated" in capfd.readouterr().err
 

@@ -98,8 +98,8 @@ BAD = {
     "latin-1": ("file.txt", "a,r,é\n".encode("latin-1"), "file.txt:1: text is UTF-8, found the byte 0xe9. Convert the file"),
     "UTF-16": ("file.txt", "a,r,b\n".encode("utf-16"), "file.txt:1: text is UTF-8, found the byte 0xff. Convert the file"),
     "empty": ("file.txt", b"", "file.txt: a statement file has one statement per line, found an empty file"),
-    "PNG": ("file.txt", PNG, "file.txt:1: text is UTF-8, found the byte 0x89. Convert the file, or is it of another format?"),
-    "unknown extension": ("file.xlsx", b"a,r,b\n", "file.xlsx: the form is told by the extension"),
+    "PNG": ("file.txt", PNG, "file.txt:1: text is UTF-8, found the byte 0x89. Convert the file, or is it in another format?"),
+    "unknown extension": ("file.xlsx", b"a,r,b\n", "file.xlsx: the form is detected by the extension"),
     "long line": ("file.txt", b"a,r,b\n" + b"x" * 9_000_000, "file.txt:2: a line has at most 1 MiB"),
     "Turtle": ("file.ttl", b"<a> <b>", "file.ttl"),
     "N-Triples": ("file.nt", b"a,r,b\n", "file.nt:1"),
@@ -139,7 +139,7 @@ def test_an_archive_that_expands_without_end_is_refused(run, monkeypatch, tmp_pa
     bomb.write_bytes(COMPRESS[extension](b"a,r,b\n" * 150_000) * 9)
     code, out, err = run("import", bomb, tmp_path / "graph")
     assert (code, out) == (1, "")
-    assert err.startswith(f"starqe: {bomb}: a compressed file may expand 200 times (or to 1 MiB), and this one goes on beyond ")
+    assert err.startswith(f"starqe: {bomb}: a compressed file may expand 200 times (or to 1 MiB), and this one exceeds ")
     assert names(tmp_path) == ["in"]
 
 
@@ -149,7 +149,7 @@ def test_a_zip_file_is_refused(run, tmp_path):
         archive.writestr("train.txt", "".join(f"a{number * 7919 % 1009},r,b\n" for number in range(2000)))
     code, out, err = run("import", tmp_path / "in" / "file.csv", tmp_path / "graph")
     assert (code, out) == (1, "")
-    assert "of another format?" in err
+    assert "in another format?" in err
     assert names(tmp_path) == ["in"]
 
 
@@ -182,7 +182,7 @@ def test_an_existing_graph_is_kept_unless_told_otherwise(run, source, stored):
     source.write_text("x,r,y\n")
     code, _, err = run("import", source, stored)
     assert code == 1
-    assert err == f"starqe: {stored} exists already. Choose another place, or give --overwrite to replace it\n"
+    assert err == f"starqe: {stored} exists already. Choose another place, or replace it with the option overwrite\n"
     assert load_graph(stored).fingerprint == GRAPH.fingerprint
     assert run("import", source, stored, "--overwrite")[0] == 0
     assert load_graph(stored).fingerprint == graph_of([Statement("x", "r", "y")]).fingerprint
@@ -196,7 +196,7 @@ def test_a_graph_folder_that_holds_more_is_not_replaced_and_noticed_as_early(run
     (stored / "queries").mkdir()
     code, _, err = run("import", tmp_path / "not even there", stored, "--overwrite")
     assert code == 1
-    assert "is not replaced: it also holds 'queries', which is not part of a graph. Move it elsewhere" in err
+    assert "is not replaced: it holds 'queries', which is not part of a graph. Move it elsewhere" in err
     assert (stored / "queries").is_dir()
 
 

@@ -74,7 +74,7 @@ def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_p
 
     code, _, err = starqe("fit", trig, "--out", out, "--minutes", 0.1)
     assert code == 1
-    assert f"{out} exists already. Give --resume to go on with it, or choose another place" in err
+    assert f"{out} exists already. Continue it with the option resume, or choose another place" in err
 
 
 def test_a_graph_of_which_nothing_can_be_held_out_is_refused_and_leaves_nothing(starqe: Starqe, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_fit_that_was_ended_early_goes_on(trig: Path, tmp_path: Path, written:
     assert process.returncode == code, said
     assert "Traceback" not in said
     if how != signal.SIGKILL:
-        assert f"what was done is kept. To go on: starqe fit {trig} --out {out} --minutes 0.3 --threads 1 --json --resume" in said
+        assert f"what was done is kept. To continue: starqe fit {trig} --out {out} --minutes 0.3 --threads 1 --json --resume" in said
     assert not (out / "answering.json").exists()
 
     result = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
@@ -128,7 +128,7 @@ def test_fit_has_the_options_of_import_for_reading(starqe: Starqe, tmp_path: Pat
     source.write_text("<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .")
     code, _, err = starqe("fit", source, "--out", tmp_path / "run")
     assert code == 1
-    assert "found none. triples that are reified but not asserted, left out: 1 (--unasserted keep keeps them)" in err
+    assert "found none. triples that are reified but not asserted, left out: 1 (the option unasserted keep keeps them)" in err
     reading = ["--unasserted", "keep", "--entity-base", "a:", "--relation-base", "a:", "--format", "turtle", "--on-error", "skip"]
     code, _, err = starqe("fit", source, "--out", tmp_path / "run", *reading)
     assert code == 1

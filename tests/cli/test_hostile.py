@@ -115,7 +115,7 @@ def test_memory_that_runs_out_while_reading_is_no_damage(starqe, place, monkeypa
 
     monkeypatch.setattr(store, "open_parquet", fail)
     code, _, err = starqe("data", "stats", place / "graph")
-    assert (code, one_line(err)[:38]) == (1, "starqe: the memory is not enough for t")
+    assert (code, one_line(err)[:38]) == (1, "starqe: there is not enough memory. Cl")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")

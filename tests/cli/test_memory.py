@@ -7,7 +7,7 @@ from starqe.errors import InputError
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn.memory import check_memory
 
-REFUSED = "MB of --memory are free. Take a machine with more memory, or"
+REFUSED = "MB of the memory limit are free. Take a machine with more memory, or"
 
 
 def test_what_fits_passes_and_what_does_not_is_refused_with_its_numbers():

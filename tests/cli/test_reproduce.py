@@ -49,7 +49,7 @@ def test_the_oracle_of_the_embedded_graph_is_computed(starqe) -> None:
 def test_wrong_use_is_explained(starqe, tmp_path: Path) -> None:
     save_graph(embedded_graph(), tmp_path / "graph")
     code, _, said = starqe("reproduce", "oracle", "--graph", tmp_path / "graph")
-    assert (code, "give --graph and --queries together" in said) == (1, True)
+    assert (code, "give a graph and its queries together" in said) == (1, True)
     code, _, said = starqe("reproduce", "results", "--graph", tmp_path / "graph", "--queries", tmp_path / "queries")
     assert (code, "models are trained for this table" in said) == (2, True)
     code, _, said = starqe("reproduce", "oracle", "--sources", "nothing")

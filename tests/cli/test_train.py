@@ -62,7 +62,7 @@ def test_a_run_is_trained_and_calibrated_by_one_command_at_a_time(place: Path) -
     before = {path: path.read_bytes() for path in (place / "run").iterdir() if path.is_file()}
     with FileLock(place / "run" / LOCK):  # as another process holds it
         for command in (["train", place / "graph", place / "queries", "--resume", "--out"], ["calibrate"]):
-            with pytest.raises(StorageError, match=rf"^another command works in {place / 'run'}\. Wait for its end"):
+            with pytest.raises(StorageError, match=rf"^another command works in {place / 'run'}\. Wait until it has ended"):
                 call(*command, place / "run")
     assert {path: path.read_bytes() for path in (place / "run").iterdir() if path.is_file()} == before | {place / "run" / LOCK: b""}
 

@@ -175,7 +175,7 @@ def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp
     generate(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "queries", [SHAPES["1p"]])
     with pytest.raises(MismatchError, match="tables of another graph"):
         open_work(fresh, tmp_path / "graph", tmp_path / "queries")
-    with pytest.raises(InputError, match="give --graph and --queries together"):
+    with pytest.raises(InputError, match="give a graph and its queries together"):
         open_work(tmp_path / "new", tmp_path / "graph")
     with pytest.raises(InputError, match="tables are statistics, results"):
         reproduce("tables", fresh)

@@ -48,7 +48,7 @@ def place(folder: Path, form: str) -> Path:
         ("a.n3", "n3"),
     ],
 )
-def test_the_form_is_told_by_the_extension(name, form):
+def test_the_form_is_detected_by_the_extension(name, form):
     assert form_of(Path(name)) == form
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_extension_is_refused_with_those_that_are_known(tmp_path, nam
     (tmp_path / name).write_text("a,r,b\n")
     with pytest.raises(
         InputError,
-        match=r"the form is told by the extension \(\.txt .*\.gz \.bz2 \.zst\) or by how the file begins\. Rename it, or give --format",
+        match=r"the form is detected by the extension \(\.txt .*\.gz \.bz2 \.zst\) or by the content\. Rename it, or name its form",
     ):
         import_graph(tmp_path / name)
 
@@ -139,7 +139,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 def test_two_files_for_one_split_are_refused(tmp_path):
     (tmp_path / "train.txt").write_text("a,r,b\n")
     (tmp_path / "train.nt").write_text("")
-    with pytest.raises(InputError, match=r"a split is one file, found train.nt and train.txt. Name the one you mean"):
+    with pytest.raises(InputError, match=r"a split is one file, found train.nt and train.txt. Give the one to read"):
         import_graph(tmp_path)
 
 
@@ -147,13 +147,13 @@ def test_a_source_that_is_missing_or_imported_already_is_refused(tmp_path):
     with pytest.raises(InputError, match="nowhere: there is no such file or folder"):
         import_graph(tmp_path / "nowhere")
     save_graph(GRAPH, tmp_path / "graph")
-    with pytest.raises(InputError, match="is a graph of starqe already; it needs no import"):
+    with pytest.raises(InputError, match="is already a graph folder of starqe; it needs no import"):
         import_graph(tmp_path / "graph")
 
 
 def test_a_form_that_can_only_be_written_is_refused(tmp_path):
     export_graph(GRAPH, tmp_path / "out.hyper.tsv")
-    with pytest.raises(InputError, match="the form 'hypergraph' can be exported only; it does not keep what a graph needs"):
+    with pytest.raises(InputError, match="the form 'hypergraph' can only be exported: it does not hold all of a graph"):
         import_graph(tmp_path / "out.hyper.tsv")
 
 
@@ -226,11 +226,11 @@ def test_a_split_by_another_name_is_not_passed_over(tmp_path):
 EMPTY = {
     "unasserted triples": (
         "<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .\n<< <a:a> <a:p> <a:c> >> <a:q> <a:v> .",
-        "triples that are reified but not asserted, left out: 2 (--unasserted keep keeps them)",
+        "triples that are reified but not asserted, left out: 2 (the option unasserted keep keeps them)",
     ),
     "literals": (
         '<a:a> <a:p> 1 , 2 , "x" .',
-        "literal values left out: xsd:integer 2, xsd:string 1. Facts with a literal value are no statements: write such values as entities",
+        "literal values left out: xsd:integer 2, xsd:string 1. Facts with a literal value are not statements: write such values as entities",  # noqa: E501
     ),
     "labels": ('<a:a> <http://www.w3.org/2000/01/rdf-schema#label> "A" .', ""),
 }
@@ -258,7 +258,7 @@ def test_a_triple_in_several_named_graphs_is_merged_and_counted(tmp_path):
     graph, report = import_graph(tmp_path / "file.nq")
     assert graph.split.tolist() == [0, 2]
     assert report.in_several_graphs == 2
-    assert report.findings() == ["triples that stand in several named graphs, merged: 2"]
+    assert report.findings() == ["triples in several named graphs, merged: 2"]
 
 
 TRIPLES = {
@@ -286,11 +286,11 @@ def test_every_syntax_of_rdf_is_read(tmp_path, form):
 @pytest.mark.parametrize("form", ["trig", "nquads", "rdfxml", "jsonld"])
 @pytest.mark.parametrize("name", ["file.txt", "file", "file.json", "file.owl"])
 @pytest.mark.parametrize("compress", COMPRESS.values())
-def test_a_form_is_told_by_the_content_where_the_name_does_not_tell_and_so_is_a_compression(tmp_path, form, name, compress):
+def test_form_and_compression_are_detected_by_content_if_the_name_does_not_help(tmp_path, form, name, compress):
     (tmp_path / name).write_bytes(compress(TRIPLES[form].encode()))
     graph, report = import_graph(tmp_path / name)
     assert list(graph.statements("train")) == [Statement("a:a", "a:r", "a:b")]
-    said = [f"{tmp_path / name} is read as {form}, told by its content (--format chooses another form)"]
+    said = [f"{tmp_path / name} is read as {form}, detected by its content (the option format chooses another form)"]
     assert report.notes == ([] if (name, form) == ("file.owl", "rdfxml") else said)
 
 
@@ -304,5 +304,5 @@ def test_a_statement_file_is_not_taken_for_rdf(tmp_path):
 def test_a_damaged_document_is_refused_with_its_file_and_line(tmp_path, form):
     path = tmp_path / f"file{FORMS[form].extensions[0]}"
     path.write_text("\n" + TRIPLES[form][:-3])
-    with pytest.raises(InputError, match=rf"file{FORMS[form].extensions[0]}(?::\d+)?: .*cannot be read beyond an error"):
+    with pytest.raises(InputError, match=rf"file{FORMS[form].extensions[0]}(?::\d+)?: .*cannot be read past an error"):
         import_graph(path)

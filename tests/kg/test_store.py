@@ -101,7 +101,7 @@ def test_a_folder_name_that_looks_like_a_partition_changes_nothing(tmp_path):
 
 def test_a_graph_is_replaced_only_when_wanted(stored):
     other = graph_of([Statement("x", "r", "y")])
-    with pytest.raises(StorageError, match=r"exists already\. Choose another place, or give --overwrite to replace it"):
+    with pytest.raises(StorageError, match=r"exists already\. Choose another place, or replace it with the option overwrite"):
         save_graph(other, stored)
     save_graph(other, stored, overwrite=True)
     assert load_graph(stored).fingerprint == other.fingerprint

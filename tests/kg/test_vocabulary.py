@@ -100,7 +100,9 @@ def test_a_text_names_by_identifier_by_label_and_by_the_last_part_of_an_iri(text
 
 def test_one_id_is_resolved_and_anything_else_is_an_error_with_candidates():
     assert PLACES.resolve("City of Light") == 1
-    with pytest.raises(InputError, match=r"'Paris' names 2 of this graph. Write one of 'http://a.example/Paris', 'http://b.example/Paris'"):
+    with pytest.raises(
+        InputError, match=r"'Paris' is ambiguous \(2 in this graph\). Write one of 'http://a.example/Paris', 'http://b.example/Paris'"
+    ):
         PLACES.resolve("Paris")
     with pytest.raises(InputError, match=r"'City of Lihgt' does not occur in this graph. Did you mean 'http://a.example/Paris'\?"):
         PLACES.resolve("City of Lihgt")

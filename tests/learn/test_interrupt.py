@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from starqe.learn.interrupt import held_back
+from starqe.learn.interrupt import deferred_signals
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def ctrl_c() -> Iterator[None]:
 
 def test_a_signal_waits_for_the_end_of_the_block() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), held_back() as interrupted:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), deferred_signals() as interrupted:  # noqa: PT012
         assert not interrupted()
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupted()
@@ -31,7 +31,7 @@ def test_sigterm_reaches_the_handler_that_was_there_before() -> None:
     came = []
     before = signal.signal(signal.SIGTERM, lambda *_: came.append("then"))
     try:
-        with held_back() as interrupted:
+        with deferred_signals() as interrupted:
             os.kill(os.getpid(), signal.SIGTERM)
             assert interrupted()
             came.append("first")
@@ -42,7 +42,7 @@ def test_sigterm_reaches_the_handler_that_was_there_before() -> None:
 
 def test_a_second_signal_does_not_wait() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), deferred_signals():  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         done.append("too late")
@@ -52,7 +52,7 @@ def test_a_second_signal_does_not_wait() -> None:
 def test_signals_that_are_ignored_stay_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with held_back() as interrupted:
+        with deferred_signals() as interrupted:
             os.kill(os.getpid(), signal.SIGINT)
             assert not interrupted()
     finally:
@@ -63,7 +63,7 @@ def test_other_threads_get_no_signals_and_work_as_ever() -> None:
     found: list[Callable[[], bool]] = []
 
     def work() -> None:
-        with held_back() as interrupted:
+        with deferred_signals() as interrupted:
             found.append(interrupted)
 
     thread = threading.Thread(target=work)

@@ -51,7 +51,7 @@ def test_a_graph_of_another_vocabulary_is_refused_with_both_fingerprints(trainer
 
 def test_a_run_is_not_overwritten(trainer) -> None:
     trainer()
-    with pytest.raises(StorageError, match=r"exists already\. Give --resume"):
+    with pytest.raises(StorageError, match=r"exists already\. Continue it with the option resume"):
         trainer()
 
 
@@ -79,7 +79,7 @@ def test_a_checkpoint_of_another_model_is_an_error_and_loses_nothing(trainer, qu
     made.train()
     config, metrics = tmp_path / "run" / "config.toml", made._run.metrics()
     config.write_text(config.read_text().replace("width = 16", "width = 32"))
-    with pytest.raises(StorageError, match=r"config\.toml: damaged or changed \(checksum \w+, its header says \w+\)\. Restore it"):
+    with pytest.raises(StorageError, match=r"config\.toml: damaged or changed \(checksum \w+, recorded \w+\)\. Restore it"):
         Run.open(tmp_path / "run")
     header = json.loads((tmp_path / "run" / "run.json").read_text())
     del header["checksum"], header["checksums"]  # as earlier versions wrote it

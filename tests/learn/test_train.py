@@ -281,7 +281,7 @@ def test_killed_at_random_moments_a_training_resumes_to_the_same_weights(graph, 
             said = process.stderr.read().decode()
         assert process.returncode in (code, -how), said  # a signal before the training has begun ends the program as any other
         begun = how != signal.SIGKILL and _checkpointed(killed) > reached
-        assert "To go on: starqe train " in said or not begun, said
+        assert "To continue: starqe train " in said or not begun, said
         assert "Traceback" not in said
         assert _checkpointed(killed) >= max(wanted, reached)  # nothing that was saved is lost
         reached = _checkpointed(killed)

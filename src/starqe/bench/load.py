@@ -59,7 +59,7 @@ class Client:
         except (OSError, EOFError):
             if not kept:
                 raise
-        await self.close()  # the service closes idle connections, which is no failure
+        await self.close()  # the service closes idle connections, which is not a failure
         return await self._exchange(body)
 
     async def _exchange(self, body: bytes) -> str:
@@ -90,7 +90,7 @@ async def _clients(address: str, count: int) -> AsyncIterator[list[Client]]:
 
 
 async def one_after_the_other(address: str, texts: Iterator[str], clients: int, seconds: float) -> list[Asked]:
-    """Lets a number of clients ask at a time; each sends its next query when it has the answer to the last."""
+    """Lets a number of clients ask concurrently; each sends its next query when it has the answer to the last."""
     end = time.perf_counter() + seconds
 
     async def ask(client: Client) -> list[Asked]:

@@ -44,12 +44,12 @@ def bench_serve(
     threads: int = 1,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Measures latency and throughput per way to predict; a soak then asks twice as much as the service can answer.
+    """Measures latency and throughput of each predictor; a soak test then sends twice the load that the service can answer.
 
     Args:
         run: The folder of a run that can be asked.
         seconds: Duration of each measurement.
-        clients: Numbers of clients that ask at a time, one row each.
+        clients: Numbers of concurrent clients, one row each.
         by: What predicts, as `starqe serve --by` has it.
         soak_minutes: Duration of the overload; 0 leaves it out.
         threads: Number of threads for the server's arithmetic.
@@ -109,7 +109,7 @@ def _server(run: Path, by: str, threads: int) -> Iterator[tuple[psutil.Process, 
         assert process.stdout is not None
         try:
             if not (line := process.stdout.readline()):
-                raise StarqeError(f"the service of {run} did not start; it says why above")
+                raise StarqeError(f"the service of {run} did not start; see its message above")
             yield psutil.Process(process.pid), json.loads(line)["address"]
         finally:
             process.terminate()

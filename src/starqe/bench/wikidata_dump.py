@@ -7,7 +7,7 @@ import numpy as np
 from starqe.seed import generator
 
 STATEMENTS_PER_ITEM = 10
-"""About as many as Wikidata's items have on average."""
+"""About the average of Wikidata's items."""
 
 _ENTITY = '{{"value":{{"entity-type":"item","numeric-id":{n},"id":"Q{n}"}},"type":"wikibase-entityid"}},"datatype":"wikibase-item"'
 _TIME = (
@@ -28,7 +28,7 @@ _REFERENCES = (
 def write_wikidata_dump(path: Path, statements: int, seed: int) -> None:
     """Writes a dump of items with ten statements each and labels in three languages.
 
-    Half of the values are literals, a third of the statements has one or two qualifiers, a half has a reference.
+    Half of the values are literals, a third of the statements have one or two qualifiers, half have a reference.
     """
     random = generator(seed, "bench wikidata dump")
     items = max(1, statements // STATEMENTS_PER_ITEM)

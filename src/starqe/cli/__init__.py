@@ -1,1 +1,1 @@
-"""How it is driven: parse, call, print. Rooms are imported inside the commands, so that help is instant."""
+"""The command line: parse, call, print. Packages are imported inside the commands, so that help is fast."""

@@ -102,7 +102,7 @@ def import_(
     from starqe.kg.store import check_replaceable
 
     if graph.exists() and not overwrite:
-        raise StorageError(f"{graph} exists already. Choose another place, or give --overwrite to replace it")
+        raise StorageError(f"{graph} exists already. Choose another place, or replace it with the option overwrite")
     if graph.is_dir() and any(graph.iterdir()):
         check_replaceable(graph)
     shares = _shares(split) if split else None

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from starqe.learn.lesson import Lesson
 
 EPOCHS = 6
-"""Number of epochs of the encoder: the predictor needs part of the minute as well."""
+"""Number of epochs of the encoder; the predictor is trained within the same minute."""
 HELD_OUT = 20
 FACT = ("AlbertEinstein", "educatedAt", "ETHZurich")
-"""The main triple of the statement that the last question is asked without."""
+"""The main triple of the statement that is left out for the last question."""
 BY_IDENTIFIERS = """\
 SELECT ?university {
   e:LawOfThePhotoelectricEffect r:discovererOrInventor ?who .
@@ -73,7 +73,7 @@ def without(graph: "Graph", triple: tuple[str, str, str]) -> "Graph":
 
 
 def _learn(run: "Run", folder: Path) -> None:
-    """Trains and calibrates the models of a run; the folder is for what is not kept."""
+    """Trains and calibrates the models of a run; the folder is for temporary files."""
     from starqe.ask import calibrate
     from starqe.learn import QueryLesson
     from starqe.queries import generate, load_queries, tables_of

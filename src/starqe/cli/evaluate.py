@@ -1,4 +1,4 @@
-"""``starqe evaluate``: how good a model is."""
+"""``starqe evaluate``: measures a model."""
 
 import contextlib
 from collections.abc import Callable
@@ -29,9 +29,7 @@ def evaluate(
     queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links.")] = None,
     by: Annotated[
         Literal["encoder", "predictor", "executor", "mixture"] | None,
-        typer.Option(
-            help="What ranks; if left out, the run's model, or with --links what answers single facts in it. All know train only."
-        ),
+        typer.Option(help="What ranks; if left out, the run's model, or with --links its predictor of single facts. All know train only."),
     ] = None,
     links: Annotated[
         Literal["published", "ours"] | None, typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked.")
@@ -39,7 +37,7 @@ def evaluate(
     protocol: Annotated[Literal["paper", "strict", "both"], typer.Option(help="Which answers are ranked, and which filtered.")] = "both",
     average: Annotated[Literal["micro", "macro", "both"], typer.Option(help="Whether answers or queries count the same.")] = "both",
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="train: faithfulness, on the queries trained on.")] = "test",
-    shapes: Annotated[str | None, typer.Option(help="Names with commas; all that the model can be asked if left out.")] = None,
+    shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all that the model supports if left out.")] = None,
     limit: Annotated[int | None, typer.Option(help="Number of queries per shape, or of statements: a uniform sample.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Write every rank to this Parquet file.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
@@ -82,7 +80,7 @@ def evaluate(
 
 
 def _default(run: "AnyRun", links: bool) -> str:
-    """Returns what ranks by default: the run's model; for single facts the run's one-hop predictor, if it has one."""
+    """Returns the default scorer: the run's model; for single facts the run's one-hop predictor, if it has one."""
     from starqe.learn import Run
     from starqe.learn.run import HEADER
     from starqe.reason.reasoner import PREDICTOR
@@ -93,7 +91,7 @@ def _default(run: "AnyRun", links: bool) -> str:
 
 
 def _tables(run: "AnyRun", by: str, queries: Path, split: str, shapes: str | None, limit: int | None) -> dict[str, "QueryTable"]:
-    """Reads the queries to ask: of a training split, those that an encoder learned from; for a predictor, those of one edge."""
+    """Reads the queries: of a training split, those that an encoder was trained on; for a predictor, those of one edge."""
     from starqe.learn import Run
     from starqe.queries import load_queries
 
@@ -109,7 +107,7 @@ def _tables(run: "AnyRun", by: str, queries: Path, split: str, shapes: str | Non
 def _queries(
     run: "AnyRun", by: str, tables: dict[str, "QueryTable"], protocols: tuple[str, ...], split: str, per_query: Path | None
 ) -> list["Row"]:
-    """Ranks the answers of queries, beside the paper's numbers."""
+    """Ranks the answers of queries, and adds the paper's numbers."""
     from starqe.measure.paper import beside_paper
 
     rows, scorer = [], _scorer(run, by)
@@ -121,7 +119,7 @@ def _queries(
 
 
 def _scorer(run: "AnyRun", by: str) -> "Scorer":
-    """Returns what ranks: a model of the run, or what reasons with both.
+    """Returns the scorer: a model of the run, or the reasoner with both.
 
     Raises:
         InputError: The run does not have this part.
@@ -159,7 +157,7 @@ class _OneHop:
         self._scorer = scorer
 
     def entity_scores(self, gaps: "Gaps", out: "Tensor") -> "Tensor":
-        """Scores all entities as what is missing: (B, V)."""
+        """Scores all entities as the missing one: (B, V)."""
         import numpy as np
 
         from starqe.queries.gaps import queries_of
@@ -210,7 +208,7 @@ def _evaluate(
 
 
 def _row_name(run: "AnyRun", by: str, split: str) -> str:
-    """Names what was measured: the row of the paper that an encoder is to be compared with, a predictor by its architecture."""
+    """Names what was measured: an encoder by the row of the paper to compare with, a predictor by its architecture."""
     from starqe.learn import Run
 
     if by == "predictor":
@@ -226,7 +224,7 @@ def _row_name(run: "AnyRun", by: str, split: str) -> str:
 
 
 def print_rows(rows: "list[Row]") -> None:
-    """Prints a table for each protocol and average, shapes across."""
+    """Prints a table for each protocol and average, with shapes as columns."""
     for protocol, average in dict.fromkeys((row.protocol, row.average) for row in rows):
         chosen = [row for row in rows if (row.protocol, row.average) == (protocol, average)]
         shapes = list(dict.fromkeys(row.shape for row in chosen))

@@ -1,4 +1,4 @@
-"""``starqe fit``: from any graph file to a model one can ask."""
+"""``starqe fit``: from any graph file to a model that can be asked."""
 
 import os
 import shlex
@@ -38,7 +38,7 @@ from starqe.cli.show import Json, Memory, Progress, print_json, resumable
 if TYPE_CHECKING:
     from starqe.kg import Graph
 
-CALIBRATING = "calibrating"  # as starqe.ask.prepare has it, which loads torch
+CALIBRATING = "calibrating"  # the same as in starqe.ask.prepare, which would load torch
 
 
 def fit(
@@ -60,14 +60,14 @@ def fit(
     tail: Tail = None,
     qualifier: Qualifier = None,
     label: Label = None,
-    minutes: Annotated[float, typer.Option(min=0.05, help="Time for everything: reading, drawing queries, training, calibration.")] = 10,
+    minutes: Annotated[float, typer.Option(min=0.05, help="Total time: reading, sampling queries, training, calibration.")] = 10,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is there.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the existing run.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     memory: Memory = None,
     as_json: Json = False,
 ) -> None:
-    """Make a model that can be asked, of any graph: import, split, draw queries, train, calibrate.
+    """Make a model that can be asked, from any graph: import, split, sample queries, train, calibrate.
 
     Interrupt it at any time (Ctrl-C or SIGTERM): the same command with --resume continues from there.
     """
@@ -112,7 +112,7 @@ def fit(
     ):
         answerer = make(split, out, minutes, seed, resume, stages.note, time.monotonic() - began, most)
     if resume and not stages.trained and not as_json:
-        print("both models were trained to the end before, and were calibrated again. A longer training is a new run")
+        print("both models were trained to the end before, and were calibrated again. To train longer, start a new run")
     sizes = {"statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
     splits = {name: len(split.known([name])) for name in SPLITS}
     result = {"run": str(out), **sizes, "splits": splits, "held_out_for_validation": splits["valid"] if split is not graph else 0}
@@ -166,7 +166,7 @@ class _Stages:
             self._finish()
 
     def note(self, stage: str, line: dict[str, Any]) -> None:
-        """Takes what a fit reports."""
+        """Shows a report of the fit."""
         if stage != self._stage:
             self._finish()
             self._stage, self._last = stage, {}

@@ -1,4 +1,4 @@
-"""The command line: what there is, and what an error becomes."""
+"""The command line: the commands, and the exit codes of errors."""
 
 import contextlib
 import io
@@ -55,10 +55,10 @@ def main() -> None:
         try:
             _check_arguments(sys.argv[1:])
             app(prog_name="starqe")
-        except Interrupted:  # explained already
+        except Interrupted:  # a message was printed already
             raise
         except (Exception, SystemExit) as error:
-            # Typer makes an exit of Ctrl-C, and libraries may make errors of their own of it: DuckDB raises RuntimeError.
+            # Typer turns Ctrl-C into an exit, and libraries into errors of their own: DuckDB raises RuntimeError.
             if getattr(error, "code", 130 if interrupted() else None) == 130:
                 print("starqe: interrupted; what was finished is kept", file=sys.stderr)
                 _end(130)
@@ -72,7 +72,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _noticed() -> Iterator[Callable[[], bool]]:
-    """Notices Ctrl-C beside what it does anyway; yields a function that says whether it came."""
+    """Records Ctrl-C without changing its effect; yields a function that returns whether it was pressed."""
     came = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -100,14 +100,14 @@ def _message(error: BaseException) -> str | None:
         case UnicodeError():
             return f"names and texts are UTF-8, found something else ({error}). Rename the file, or convert it"
         case MemoryError():
-            return "the memory is not enough for this. Close other programs, or take a smaller graph, batch or limit"
+            return "there is not enough memory. Close other programs, or use a smaller graph, batch or limit"
         case RuntimeError() if "can't allocate memory" in str(error) or "out of memory" in str(error):  # torch has no error of its own
             return _message(MemoryError())
     return None
 
 
 def _open_streams() -> None:
-    """Makes standard streams usable that are closed or cannot write every character."""
+    """Repairs standard streams that are closed or cannot write every character."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
@@ -125,13 +125,13 @@ def _check_arguments(arguments: list[str]) -> None:
 
 
 def _end(code: str | int | None) -> NoReturn:
-    """Ends with a code, after what was printed is written; if it cannot be, that is a failure."""
+    """Ends with an exit code after flushing the output; if that fails, the code is that of a failure."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # whoever reads has enough
+        if not isinstance(error, BrokenPipeError):  # the reader has closed the pipe
             print(f"starqe: cannot write the output: {error.strerror}", file=sys.stderr)
-        with contextlib.suppress(OSError, ValueError):  # what is left would fail once more at the end
+        with contextlib.suppress(OSError, ValueError):  # the rest would fail again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""``starqe queries``: query sets, made, counted and shown."""
+"""``starqe queries``: makes, counts and shows query sets."""
 
 import json
 from functools import partial
@@ -21,11 +21,13 @@ Folder = Annotated[Path, typer.Argument(help="The folder of a query set.")]
 def generate(
     graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
     destination: Annotated[Path, typer.Argument(help="The folder to write; finished tables there are kept.")],
-    shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
+    shapes: Annotated[
+        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i; the seven of the paper if left out.")
+    ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
     qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
-    hub_threshold: Annotated[int, typer.Option(help="In-degree from which on no join happens at a node; 0: join anywhere.")] = 50,
-    limit: Annotated[int | None, typer.Option(help="The most queries per table: a uniform sample.")] = None,
+    hub_threshold: Annotated[int, typer.Option(help="In-degree from which a node is a hub, where no join happens; 0: join anywhere.")] = 50,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of queries per table: a uniform sample.")] = None,
     seed: Annotated[int, typer.Option(help="Decides the order of the queries.")] = 0,
     variant: Annotated[
         Literal["qualified", "triple-only", "reified"],
@@ -35,10 +37,10 @@ def generate(
     engine: Annotated[str, typer.Option(help="sql, or sparql: the paper's way, slow, as an independent check.")] = "sql",
     endpoint: Annotated[str | None, typer.Option(help="With --engine sparql: the URL of an endpoint that holds the graph.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
-    memory: Annotated[str, typer.Option(help="Beyond this it spills to disk.")] = "4GB",
+    memory: Annotated[str, typer.Option(help="Memory limit; beyond it, data spills to disk.")] = "4GB",
     as_json: Json = False,
 ) -> None:
-    """Find every query of every shape, with every answer."""
+    """Find all queries of all shapes, with all answers."""
     from starqe.kg import load_graph
     from starqe.queries import QuerySettings, SparqlEngine
     from starqe.queries import generate as run
@@ -69,16 +71,18 @@ def generate(
 def sample(
     graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
     destination: Annotated[Path, typer.Argument(help="The folder to write.")],
-    count: Annotated[int, typer.Option(help="How many queries of each shape.")] = 2_000,
-    shapes: Annotated[str | None, typer.Option(help="Names with commas, such as 1p,2i; the seven of the paper if left out.")] = None,
+    count: Annotated[int, typer.Option(help="Number of queries per shape.")] = 2_000,
+    shapes: Annotated[
+        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i; the seven of the paper if left out.")
+    ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
     qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
     turn: Annotated[bool, typer.Option("--turn", help="Reverse the edges: every edge of a shape points the other way.")] = False,
-    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="At least one edge is of this split.")] = "test",
-    seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="At least one edge is from this split.")] = "test",
+    seed: Annotated[int, typer.Option(help="Decides the sample.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw random queries, where generating all of them would be too many: plain edges, several qualifiers, other directions."""
+    """Sample random queries where there are too many to generate: without qualifiers, with several, with reversed edges."""
     from starqe.kg import load_graph
     from starqe.queries import QuerySettings, sample_queries
 

@@ -22,7 +22,7 @@ def reproduce(
     graph: Annotated[Path | None, typer.Option(help="The folder of a graph; the embedded one, with tiny models, if left out.")] = None,
     queries: Annotated[Path | None, typer.Option(help="The folder of its query set.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder to keep and resume work in; tables share it. Left out: nothing is kept.")
+        Path | None, typer.Option("--out", help="The folder to work in and to resume from; tables share it. Left out: nothing is kept.")
     ] = None,
     as_published: Annotated[bool, typer.Option("--as-published", help="Train with the paper's hyper-parameters and loss.")] = False,
     seeds: Annotated[int, typer.Option(help="The number of seeds per row: mean and standard deviation.")] = 1,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def serve(
     run: Annotated[Path, typer.Argument(help="The run folder of a model that can be asked.")],
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 listens on all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any free port.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="The port; 0 chooses a free port.", min=0, max=65535)] = 8000,
     allow_host: Annotated[list[str] | None, typer.Option(help="A further host name that the service answers to; may be repeated.")] = None,
     token: Annotated[str | None, typer.Option(envvar="STARQE_TOKEN", help="Token that clients have to send.")] = None,
     cors: Annotated[list[str] | None, typer.Option(help="An origin whose pages may ask from a browser; may be repeated.")] = None,
@@ -26,7 +26,7 @@ def serve(
         Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
     ] = "mixture",
     threads: Annotated[
-        int, typer.Option(help="Number of threads for arithmetic. Questions are small: on WD50K, two are slower than one.", min=1)
+        int, typer.Option(help="Number of threads for arithmetic. Queries are small: on WD50K, two are slower than one.", min=1)
     ] = 1,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, a limit of the service; may be repeated.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Log every request, without the query, on standard error.")] = False,

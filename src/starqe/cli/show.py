@@ -1,4 +1,4 @@
-"""Prints results and progress: tables and bars for people, JSON for programs; and handles interruptions."""
+"""Prints results and progress: tables and bars, or JSON; and handles interruptions."""
 
 import contextlib
 import json
@@ -35,12 +35,12 @@ def say(text: str, error: bool = False) -> None:
 
 
 def csv_cell(text: str) -> str:
-    """Makes a cell of CSV safe: no control characters, and an apostrophe before what a spreadsheet would take for a formula."""
+    """Makes a cell of CSV safe: no control characters, and an apostrophe before what a spreadsheet would read as a formula."""
     return f"'{printable(text)}" if text.startswith(("=", "+", "-", "@")) else printable(text)
 
 
 def as_json(value: Any) -> str:
-    """Writes JSON; DEL and C1 characters, which JSON allows and a terminal obeys, are written as escapes."""
+    """Writes JSON; DEL and C1 characters, which could control a terminal, are written as escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -71,7 +71,7 @@ def print_pairs(pairs: Mapping[str, Any], title: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Prints a table: the first column left, numbers right (also where some are missing)."""
+    """Prints a table: the first column left-aligned, numbers right-aligned (even if some are missing)."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
@@ -169,11 +169,11 @@ class Progress:
 
 
 class Interrupted(SystemExit):
-    """Ends the program after an interruption that has been explained already."""
+    """Ends the program after an interruption whose message was printed already."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+    """SIGTERM arrived."""
 
 
 @contextlib.contextmanager
@@ -191,11 +191,11 @@ def resumable(command: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        print(f"starqe: interrupted; what was done is kept. To go on: {command}", file=sys.stderr)
+        print(f"starqe: interrupted; what was done is kept. To continue: {command}", file=sys.stderr)
         raise Interrupted(128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 progress = Progress
-"""Under this name commands write ``with progress("generating", 14, "tables") as advance``."""
+"""For commands: ``with progress("generating", 14, "tables") as advance``."""

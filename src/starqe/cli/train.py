@@ -57,7 +57,7 @@ def train(
     try:
         lesson = _lesson(run, queries)
     except StarqeError:
-        if not resume:  # the folder is new, and would block the corrected command
+        if not resume:  # the new folder would block the corrected command
             shutil.rmtree(run.folder)
         raise
     again = shlex.join(["starqe", "train", *map(str, filter(None, (graph, queries))), "--out", str(out), "--resume"])
@@ -87,7 +87,7 @@ def train(
         best = f", validation MRR {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
         print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
         if baseline is not None:
-            print(f"  to compare with: always naming the most frequent entity for the relation has a validation MRR of {baseline:.2f}")
+            print(f"  to compare with: always predicting the most frequent entity for the relation has a validation MRR of {baseline:.2f}")
 
 
 def load_tables(queries: Path, wanted: "TrainConfig") -> tuple[dict[str, "QueryTable"], dict[str, "QueryTable"]]:
@@ -102,7 +102,7 @@ def load_tables(queries: Path, wanted: "TrainConfig") -> tuple[dict[str, "QueryT
 
 
 def _sorted_out(places: list[Path]) -> tuple[Path | None, Path, Path | None]:
-    """Tells recipe, graph and queries apart: a recipe is a .toml file and comes first."""
+    """Returns recipe, graph and queries: a recipe is a .toml file and comes first."""
     config, folders = (places[0], places[1:]) if places[0].suffix == ".toml" else (None, places)
     if not 1 <= len(folders) <= 2:
         raise typer.BadParameter(f"give [CONFIG.toml] GRAPH [QUERIES], found {' '.join(map(str, places))}")
@@ -110,7 +110,7 @@ def _sorted_out(places: list[Path]) -> tuple[Path | None, Path, Path | None]:
 
 
 def _check_queries(kind: str, queries: Path | None) -> None:
-    """Checks that there are queries for a model that learns from them, and none for one that does not."""
+    """Checks that queries are given for a model that is trained on them, and only then."""
     if kind == "encoder" and queries is None:
         raise typer.BadParameter("an encoder learns from queries: give GRAPH QUERIES")
     if kind == "predictor" and queries is not None:

@@ -1,6 +1,6 @@
-"""The paper's findings about its tables, as rules that our numbers confirm or not.
+"""The paper's findings about its tables, as rules that are checked on our numbers.
 
-The published numbers are micro averages (docs/evaluation.md says how we know), so a finding is judged by micro, and also by macro.
+The published numbers are micro averages (see docs/evaluation.md), so a finding is judged by micro, and also by macro.
 """
 
 import math
@@ -18,7 +18,7 @@ EVERY_SHAPE = ("1p", "2p", "3p", "2i", "3i", "2i-1p", "1p-2i")
 HITS = ("Hits@1", "Hits@3", "Hits@10")
 
 Value = Callable[..., float]
-"""Returns the number of a row, a shape and a metric (MRR if left out): protocol paper, the mean over seeds; NaN where it was not run."""
+"""Returns the number of a row, a shape and a metric (MRR if left out): protocol paper, the mean over seeds; NaN if it was not run."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Verdict:
 
     claim: str
     confirmed: bool | None
-    """By the micro average, where there are averages; None if a number that it needs was not measured."""
+    """By the micro average, if there are averages; None if a number that it needs was not measured."""
     numbers: str
     by_macro: "Verdict | None" = None
     """The same finding by the macro average."""
@@ -37,7 +37,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict in words; where the averages disagree, by which."""
+        """The verdict in words; by average if the averages disagree."""
         word = _WORDS[self.confirmed]
         if self.by_macro is None or self.by_macro.confirmed == self.confirmed:
             return word

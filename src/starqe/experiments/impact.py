@@ -35,7 +35,7 @@ class Impact:
 
     @property
     def points(self) -> float:
-        """Full minus restricted: positive where the qualifiers help."""
+        """Full minus restricted: positive if the qualifiers help."""
         return self.full - self.restricted
 
 

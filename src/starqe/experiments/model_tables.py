@@ -48,7 +48,7 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
     "generalisation": ModelTable(
         "Generalisation: trained on some shapes, evaluated on all",
         notes=(
-            "In ours, the auxiliary queries are of one edge, as 1p is: no regime sees a shape that it should not. As published, there "
+            "In ours, the auxiliary queries have one edge, like 1p, so no regime sees a shape that it should not. As published, there "
             "are none.",
         ),
     ),

@@ -83,7 +83,7 @@ def _relations(axes: Axes, rows: list[Row]) -> None:
     points = [row.number for row in rows]
     axes.bar(range(len(rows)), points, 0.9, color=[GAIN if value >= 0 else LOSS for value in points])
     axes.axhline(0, color="#1f2933", linewidth=0.7)
-    # Within a point of nothing is nothing: a scale that follows noise would make it look like something.
+    # At least one point in each direction: a scale that follows noise would make it look like a result.
     axes.set_ylim(1.1 * min([-1.0, *points]), 1.1 * max([1.0, *points]))
     axes.set_xticks([])
     if rows:

@@ -45,7 +45,7 @@ def qualifier_report(work: WorkFolder) -> Report:
     merged = over_seeds(rows)
     micro = [row for row in merged if row.average == COMPARED]
     notes = [
-        "Points, full minus restricted: positive where queries are answered better with the relation's pairs than without.",
+        "Points, full minus restricted: positive if queries are answered better with the relation's pairs than without.",
         f"Only queries that contain a relation count (n). Relations in fewer than {work.settings.minimum} queries of a shape are left out.",
         "Sorted by points; the paper prints six relations per shape and metric, and only these are compared.",
     ]

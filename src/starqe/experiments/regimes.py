@@ -1,8 +1,8 @@
-"""The trained rows of the paper's tables, as data: what differs from row to row, in the paper and in ours.
+"""The trained rows of the paper's tables, as data: the differences between rows, in the paper and in ours.
 
-A regime is what the paper's row is about: which shapes are trained on, in which form, by how many layers. *As published* it has the
+A regime is the subject of a row: the shapes that are trained on, their form, and the number of layers. *As published* it has the
 paper's hyper-parameters and loss. *Ours* is the preset ``starqe-fast`` in the same regime, and nothing else differs from row
-to row: so a difference between two rows comes from the regime, and not from two searches for hyper-parameters.
+to row: so a difference between two rows comes from the regime, and not from two hyper-parameter searches.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ TINY: Changes = {
         "checkpoint_seconds": 1,
     },
 }
-"""Settings that make a recipe so small that a table of the embedded graph takes seconds."""
+"""Settings of a recipe that is small enough for a table of the embedded graph in seconds."""
 
 
 def regime_recipe(regime: str, seed: int, as_published: bool = False, tiny: bool = False) -> Recipe:

@@ -1,4 +1,4 @@
-"""Every table of the paper by one call."""
+"""Reproduces every table of the paper with one call."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

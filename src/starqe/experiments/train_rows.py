@@ -40,7 +40,7 @@ def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
     """
     folder = work.run_folder(*job)
     if (folder / HEADER).exists():
-        Run.open(folder, work.graph).check_recipe(_recipe(work, job), "Delete that folder, or choose another --out")
+        Run.open(folder, work.graph).check_recipe(_recipe(work, job), "Delete that folder, or choose another one for the tables")
     record: dict[str, Any] | None = read_json(folder / RECORD) if (folder / RECORD).exists() else None
     return record
 

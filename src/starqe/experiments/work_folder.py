@@ -109,7 +109,7 @@ def open_work(
     if unknown := set(settings.sources) - SOURCES.keys():
         raise InputError(f"sources are {', '.join(SOURCES)}; found '{unknown.pop()}'")
     if (graph_folder is None) != (query_folder is None):
-        raise InputError("give --graph and --queries together, or neither for the embedded graph")
+        raise InputError("give a graph and its queries together, or neither for the embedded graph")
     graph = load_graph(graph_folder) if graph_folder is not None else embedded_graph()
     queries = query_folder if query_folder is not None else folder / "queries"
     asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
@@ -129,10 +129,10 @@ def _claim(folder: Path, graph: Graph, wanted: dict[str, Any]) -> None:
     if found["fingerprint"] != graph.fingerprint:
         raise MismatchError(
             f"{folder} reproduces tables of another graph (fingerprint {found['fingerprint'][:12]}, this graph "
-            f"{graph.fingerprint[:12]}). Choose another folder for --out"
+            f"{graph.fingerprint[:12]}). Choose another folder"
         )
     if changed := sorted(key for key in wanted if found.get(key) != wanted[key]):
-        raise StorageError(f"{folder} was made with other settings ({', '.join(changed)}). Choose another folder for --out")
+        raise StorageError(f"{folder} was made with other settings ({', '.join(changed)}). Choose another folder")
 
 
 def read_json(path: Path) -> Any:

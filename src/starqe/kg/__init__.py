@@ -1,4 +1,4 @@
-"""What is known: files, statements, graphs, and look-ups that name their splits. Never imports torch."""
+"""Graphs: files, statements, and look-ups that name their splits. Never imports torch."""
 
 from starqe.kg.draft import Draft, graph_of, with_split
 from starqe.kg.embedded import embedded_graph

@@ -32,9 +32,9 @@ class Draft:
         self._split: list[IntArray] = []
         self._labels: dict[tuple[str, str, Kind | None], str] = {}
         self.duplicates = 0
-        """After `finish`: the number of statements that occurred more than once in a split, and were merged."""
+        """After `finish`: the number of duplicate statements within a split, which were merged."""
         self.idle_labels = 0
-        """After `finish`: the number of labels of things that occur in no statement, and were left out."""
+        """After `finish`: the number of labels of identifiers that occur in no statement, which were left out."""
 
     def __len__(self) -> int:
         return sum(map(len, self._lengths))
@@ -49,7 +49,7 @@ class Draft:
         """Adds well-formed statements from one flat column of fields and the number of fields of each."""
         starts = np.cumsum(lengths) - lengths
         odd = np.repeat(starts % 2 == 1, lengths)
-        odd[1::2] ^= True  # from "its statement begins at an odd place" to "at an odd place of its statement"
+        odd[1::2] ^= True  # from "its statement begins at an odd position" to "at an odd position in its statement"
         words, local = fields.dictionary.to_pylist(), fields.indices.to_numpy()
         codes = np.empty(len(fields), np.int32)
         for chosen, ids in ((~odd, self._ids[0]), (odd, self._ids[1])):
@@ -67,7 +67,7 @@ class Draft:
         return identifier in self._ids[0] or identifier in self._ids[1]
 
     def label(self, identifier: str, text: str, language: str = "", kind: Kind | None = None) -> None:
-        """Adds a label, of an entity or a relation where that is known; the first one per language is kept."""
+        """Adds a label, of an entity or a relation if that is known; the first one per language is kept."""
         self._labels.setdefault((identifier, language, kind), text)
 
     def finish(self, names: Names | None = None) -> Graph:
@@ -100,7 +100,7 @@ class Draft:
         return dataclasses.replace(graph, names=names or Names())
 
     def _labels_of(self, identifiers: pa.StringArray, kind: Kind) -> dict[str, dict[int, str]]:
-        """Returns the labels of one kind; without one of its own, an identifier takes a label of unknown kind, or of the other kind."""
+        """Returns the labels of one kind; an identifier without one takes a label of unknown kind, or of the other kind."""
         if not self._labels:
             return {}
         ids = {identifier: id_ for id_, identifier in enumerate(identifiers.to_pylist())}
@@ -166,7 +166,7 @@ def canonical(
     fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1])
     codes = Ragged.of_owner(owner[fresh], code[fresh], count)
 
-    # The statements: by split and main triple, and only where those tie, by their pairs.
+    # The statements: by split and main triple, and in case of a tie, by their pairs.
     order = _order(split, head, relation, tail)
     first_of_group = np.ones(count, bool)
     first_of_group[1:] = np.any([np.diff(column[order]) != 0 for column in (split, head, relation, tail)], axis=0)

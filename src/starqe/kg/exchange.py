@@ -1,4 +1,4 @@
-"""Graphs in and out: the table of forms, which form a file has, and the import and export of any of them."""
+"""Imports and exports graphs: the table of forms, and the detection of the form of a file."""
 
 import codecs
 import contextlib
@@ -35,32 +35,32 @@ from starqe.kg.statement import SPLITS
 from starqe.kg.store import HEADER
 
 Read = Callable[[ImportTask, Path, str], None]
-"""Reads a file, whose statements belong to a split, into the draft of an import; problems go to its report."""
+"""Reads a file, whose statements belong to one split, into the draft of an import; problems go to its report."""
 Write = Callable[[Graph, Path, Names, bool], list[Path]]
-"""Writes a graph to a destination, which may be replaced or not, and returns the files written."""
+"""Writes a graph to a destination, replacing it if that is allowed, and returns the files written."""
 
 
 FIRST_BYTES = 2**16
-"""How much of a file is looked at to tell its form."""
+"""The number of bytes of a file by which its form is detected."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One form that graphs are written in, with what reads and writes it."""
+    """One file format of graphs, with its reader and writer."""
 
     extensions: tuple[str, ...]
-    """Empty where content alone tells it, as many forms share ``.json``."""
+    """Empty if the form is detected by content alone: many forms share ``.json``."""
     explanation: str
     read: Read | None = None
-    """None where it can be exported only."""
+    """None if it can only be exported."""
     write: Write | None = None
-    """None where it can be imported only."""
+    """None if it can only be imported."""
     folder: bool = False
     """Whether an export is a folder with one file per split."""
     recognise: Callable[[bytes], object] | None = None
-    """Tells, by something true, that a file which begins with these bytes has this form."""
+    """Returns something true if a file that begins with these bytes has this form."""
     content_decides: bool = False
-    """Whether files of other forms often have its extensions: how a file begins goes before its name then."""
+    """Whether files of other forms often have its extensions: then the content of a file is more reliable than its name."""
 
 
 FORMS = {
@@ -120,7 +120,7 @@ FORMS = {
     "typed-statements": Form((), "statements with typed literals, as HN-YG has them", read_typed_statements, recognise=is_typed),
     "hypergraph": Form((".hyper.tsv",), "the entities of a statement, without their roles", write=write_hypergraph),
 }
-"""Every form of a graph, by its name on the command line. A new form is a module that reads or writes it, and a line here."""
+"""Every form of a graph, by its name on the command line. A new form is a module with its reader or writer, and a line here."""
 
 
 def form_named(name: str) -> Form:
@@ -135,7 +135,7 @@ def form_named(name: str) -> Form:
 
 
 def form_of(path: Path) -> str:
-    """Tells the form from the extension, in upper or lower case; the extension of a compression may follow.
+    """Returns the form by the extension, in upper or lower case; the extension of a compression may follow.
 
     Raises:
         InputError: No form has this extension.
@@ -146,32 +146,35 @@ def form_of(path: Path) -> str:
     if not fitting:
         known = " ".join(extension for kind in FORMS.values() for extension in kind.extensions)
         raise InputError(
-            f"{path}: the form is told by the extension ({known}, then maybe {' '.join(OPENERS)}) or by how the file begins. "
-            "Rename it, or give --format"
+            f"{path}: the form is detected by the extension ({known}, optionally with {' '.join(OPENERS)}) or by the content. "
+            "Rename it, or name its form with the option format"
         )
     return max(fitting)[1]
 
 
 def form_of_content(path: Path) -> str | None:
-    """Tells the form from the first bytes of a file, or None where they tell nothing."""
-    with contextlib.suppress(InputError), contextlib.closing(open_guarded(path, FIRST_BYTES)) as stream:  # who reads it names the damage
+    """Returns the form that is recognised by the first bytes of a file, or None."""
+    with (
+        contextlib.suppress(InputError),
+        contextlib.closing(open_guarded(path, FIRST_BYTES)) as stream,
+    ):  # the reader will describe the damage
         first = stream.read(FIRST_BYTES).removeprefix(codecs.BOM_UTF8)
         return next((name for name, form in FORMS.items() if form.recognise and form.recognise(first)), None)
     return None
 
 
 def detect_form(path: Path, report: Report) -> str:
-    """Tells the form of a file from its name, and from its content where the name does not tell; that is noted.
+    """Detects the form of a file by its name, or else by its content, which is noted.
 
     Raises:
-        InputError: Neither name nor content tells it.
+        InputError: Neither name nor content is known.
     """
     by_name = form_of(path) if _extension_is_known(path) else None
     if by_name and not FORMS[by_name].content_decides:
         return by_name
     by_content = form_of_content(path)
     if by_content and by_content != by_name and FORMS[by_content].extensions:
-        report.note(f"{path} is read as {by_content}, told by its content (--format chooses another form)")
+        report.note(f"{path} is read as {by_content}, detected by its content (the option format chooses another form)")
     return by_content or by_name or form_of(path)
 
 
@@ -185,7 +188,7 @@ def _extension_is_known(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Lets no search for cycles run: readers make millions of objects without any, and it would take a fifth of their time."""
+    """Disables garbage collection: readers make millions of objects without cycles, and it would take a fifth of their time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -197,10 +200,10 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def _form_to_read(path: Path, form: str | None, report: Report) -> str:
     if path == STDIN and form is None:
-        raise InputError("standard input has no name that tells its form. Give --format")
+        raise InputError("standard input has no name to detect the form by. Name its form with the option format")
     kind = form or detect_form(path, report)
     if form_named(kind).read is None:
-        raise InputError(f"{path}: the form '{kind}' can be exported only; it does not keep what a graph needs")
+        raise InputError(f"{path}: the form '{kind}' can only be exported: it does not hold all of a graph")
     return kind
 
 
@@ -219,15 +222,15 @@ def import_graph(
 
     Args:
         source: A file, several files of one graph, ``-`` for standard input, or a folder; ``labels.tsv`` in the folder, or
-            beside the file, is picked up. A folder without train, valid and test has files whose form is told by content.
-        form: A name of `FORMS`; told by each file if left out.
+            next to the file, is read too. In a folder without train, valid and test, the forms of the files are detected by content.
+        form: A name of `FORMS`; detected for each file if left out.
         names: How identifiers are written in RDF.
         on_error: Whether a malformed statement stops the import or is left out and counted.
-        unasserted: Whether a reified triple that nothing asserts is left out.
-        advance: Told now and then how many more lines or records were read.
+        unasserted: Whether a reified triple that is not asserted is left out.
+        advance: Called with the number of lines or records read since the last call.
         wikidata: Which part of a Wikidata dump is read.
         label_relations: Properties of nodes, or IRIs of RDF predicates, that are labels, besides those that usually are.
-        columns: The columns of a table that make a statement; files are read as tables then, unless the form is given.
+        columns: The columns of a table that make a statement; then files are read as tables, unless the form is given.
 
     Raises:
         InputError: The source is missing, empty, damaged, malformed, or of a form that is unknown or cannot be read.
@@ -274,12 +277,12 @@ def _title(source: Path) -> str:
 def export_graph(
     graph: Graph, destination: Path, form: str | None = None, names: Names | None = None, overwrite: bool = False
 ) -> list[Path]:
-    """Writes a graph, and returns the files written; the destination is whole or unchanged.
+    """Writes a graph, completely or not at all, and returns the files written.
 
     Args:
         graph: The graph.
         destination: A file, or a folder where the form has one file per split.
-        form: A name of `FORMS`; told by the destination's extension if left out, else statements.
+        form: A name of `FORMS`; if left out, that of the destination's extension, or else statements.
         names: How identifiers are written in RDF; the graph's own if left out.
         overwrite: Whether an earlier export there is replaced.
 
@@ -289,36 +292,38 @@ def export_graph(
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
     if destination.suffix.lower() in OPENERS:
-        raise InputError(f"an export is not compressed, found {destination.name}. Leave {destination.suffix} out, and compress it then")
+        raise InputError(
+            f"an export is not compressed, found {destination.name}. Leave {destination.suffix} out, and compress it afterwards"
+        )
     kind = form or (form_of(destination) if destination.suffix else "statements")
     write = form_named(kind).write
     if write is None:
-        raise InputError(f"{destination}: the form '{kind}' can be imported only. Choose another one")
+        raise InputError(f"{destination}: the form '{kind}' can only be imported. Choose another one")
     return write(graph, destination, names or graph.names, overwrite)
 
 
 def _instead(report: Report) -> str:
-    """Says what was found where no statement was."""
+    """Describes what was found instead of statements."""
     if report.literals and not report.unasserted:
-        return f". {'; '.join(report.findings())}. Facts with a literal value are no statements: write such values as entities"
+        return f". {'; '.join(report.findings())}. Facts with a literal value are not statements: write such values as entities"
     return f". {'; '.join(report.findings())}" if report.findings() else ""
 
 
 def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
-    """Finds the files of a source, each with its split; those whose form is told, or all if the form is given."""
+    """Finds the files of a source, each with its split: those of a known form, or all if the form is given."""
     if source.is_file() or source == STDIN:
         return [(source, "train")]
     if not source.is_dir():
         raise InputError(f"{source}: there is no such file or folder")
     if (source / HEADER).exists():
-        raise InputError(f"{source} is a graph of starqe already; it needs no import")
+        raise InputError(f"{source} is already a graph folder of starqe; it needs no import")
     found = []
     for split in SPLITS:
         files = sorted(
             path for path in source.iterdir() if path.is_file() and path.name.split(".")[0] == split and (form or _has_form(path))
         )
         if len(files) > 1:
-            raise InputError(f"{source}: a split is one file, found {' and '.join(path.name for path in files)}. Name the one you mean")
+            raise InputError(f"{source}: a split is one file, found {' and '.join(path.name for path in files)}. Give the one to read")
         found += [(path, split) for path in files]
     meant = {"dev": "valid", "validation": "valid", "val": "valid", "eval": "test"}
     for path in sorted(source.iterdir()):

@@ -17,7 +17,7 @@ ENTITY_BASE = "urn:starqe:entity:"
 RELATION_BASE = "urn:starqe:relation:"
 
 _RESERVED = frozenset((REIFIES, SUBJECT, PREDICATE, OBJECT, STATEMENT))
-"""IRIs that express reification: an identifier equal to one of them is written below the base."""
+"""IRIs that express reification: an identifier equal to one of them is written under the base."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Namespace:
 
     An identifier that is an absolute IRI is written as it is; ``_:label`` is a blank node where the role allows it;
     anything else is the base plus the percent-encoded identifier. Reading is the exact inverse of writing: an IRI
-    below the base that writing would not produce (for example with a plain ``/``) remains an IRI, and is written as one.
+    under the base that writing would not produce (for example with a plain ``/``) remains an IRI, and is written as one.
 
     Raises:
         InputError: The base is not an absolute IRI.

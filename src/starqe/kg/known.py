@@ -44,7 +44,7 @@ class Known:
     def by_relation(self, relation: int) -> IntArray:
         """Returns the statements with this main relation."""
         keys, rows = self._relation_index
-        wanted = keys.dtype.type(relation)  # of another type, all keys would be converted
+        wanted = keys.dtype.type(relation)  # with another type, all keys would be converted
         return rows[np.searchsorted(keys, wanted) : np.searchsorted(keys, wanted, "right")]
 
     def by_qualifier(self, relation: int, value: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""Typed values that are no entities: dates, numbers with units, texts, coordinates."""
+"""Typed values: dates, numbers with units, texts, coordinates."""
 
 from typing import NamedTuple
 
@@ -14,9 +14,9 @@ WKT = GEO + "wktLiteral"
 
 
 class Literal(NamedTuple):
-    """A literal of RDF, and what Wikidata and others know about it beyond that.
+    """A literal of RDF, with additional information from Wikidata and others.
 
-    Lexical form, datatype and language are those of RDF, so a literal can be written there as it is. The rest is empty
+    Lexical form, datatype and language are those of RDF, so a literal can be written there unchanged. The rest is empty
     where the source does not say it. (A named tuple is made three times as fast as a frozen dataclass, and a dump has millions.)
     """
 
@@ -29,15 +29,15 @@ class Literal(NamedTuple):
     precision: float | None = None
     """Of a date, Wikidata's code (9 a year, 11 a day); of coordinates, degrees."""
     lower: str = ""
-    """The least value that a quantity may have."""
+    """The lower bound of a quantity."""
     upper: str = ""
-    """The greatest value that a quantity may have."""
+    """The upper bound of a quantity."""
     calendar: str = ""
-    """``julian`` where a date, which is written in the Gregorian calendar here, was given in the Julian one."""
+    """``julian`` if the source gives a date in the Julian calendar; the lexical form is Gregorian in any case."""
 
     @property
     def kind(self) -> str:
-        """The datatype as people write it, such as ``xsd:date``."""
+        """The datatype with its usual prefix, such as ``xsd:date``."""
         return short_datatype(self.datatype)
 
 

@@ -1,7 +1,6 @@
-"""Parquet files of ours: written with checksums of their pages, and read only if they are what they should be.
+"""Reads and writes the project's Parquet files: with page checksums, and checked against schema and size before reading.
 
-A file of a few megabytes can claim, or compress, columns that fill the memory. So the number of rows, the columns and what they take when
-they are read are looked at before anything is read.
+A small file can claim, or expand to, columns that fill the memory. So schema, number of rows and expanded size are checked first.
 """
 
 from collections.abc import Mapping
@@ -15,21 +14,21 @@ import pyarrow.parquet as pq
 from starqe.errors import StorageError
 
 SMALL, MOST_RATIO = 2**28, 200
-"""What a file may take in memory: so many bytes, or so many times its size on disk."""
+"""The limit of a file in memory: this number of bytes, or this multiple of its size on disk."""
 
 WRITTEN: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How our Parquet files are written."""
+"""The options for writing Parquet files."""
 
 
 def open_parquet(source: Path | pa.NativeFile, path: Path, schema: pa.Schema, rows: int | None, renew: str) -> pq.ParquetFile:
-    """Opens a Parquet file of this schema, and of this number of rows if it is known; nothing of its content is read yet.
+    """Opens a Parquet file of this schema, and of this number of rows if it is known, without reading its content.
 
     Args:
         source: The file, or its content.
         path: Its name, for errors.
-        schema: The columns that it has; strings come as dictionaries, see `strings`.
-        rows: The number of its rows.
-        renew: How the file is made again, as a sentence without its full stop.
+        schema: The expected columns; strings are read as dictionaries, see `strings`.
+        rows: The expected number of rows.
+        renew: How to make the file again, as a sentence without its full stop.
 
     Raises:
         StorageError: It has other columns or another number of rows, or would take too much memory.
@@ -60,7 +59,7 @@ def _plain(type_: pa.DataType) -> pa.DataType:
 
 
 def _size_in_memory(file: pq.ParquetFile) -> int:
-    """Estimates what all columns take: 8 bytes a number, and strings as they stand in the file."""
+    """Estimates the size of all columns: 8 bytes per number, and strings as they are in the file."""
     size = 0
     for group in range(file.metadata.num_row_groups):
         columns = file.metadata.row_group(group)
@@ -71,7 +70,7 @@ def _size_in_memory(file: pq.ParquetFile) -> int:
 
 
 def strings(column: pa.ChunkedArray, path: Path, renew: str) -> pa.StringArray:
-    """Returns a column of strings that was read as dictionaries; a dictionary may stand for far more than it is.
+    """Returns a column of strings that was read as dictionaries, unless the strings would be too large.
 
     Raises:
         StorageError: A string is missing, or they would take too much memory.

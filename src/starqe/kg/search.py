@@ -1,7 +1,7 @@
-"""Search of names: by the beginning of a name or of any word in it, by its middle, and by similar spelling.
+"""Searches names: by the beginning of a name or of a word in it, by a part of it, and by similar spelling.
 
-All names stand folded (lower case, without accents) in one byte string, and everything else is arrays of positions in it. So a
-name costs its own bytes and about 25 bytes for each of its words, and no Python object.
+All names are in one byte string, in lower case and without accents; everything else is arrays of positions in it. So a name takes
+its own bytes and about 25 bytes per word, and no Python objects.
 """
 
 import difflib
@@ -16,16 +16,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 from starqe.ragged import IntArray
 
 LONGEST = 200
-"""The number of characters of a text that are looked up: a longer one names nothing."""
+"""The maximum number of characters of a search text."""
 
-_KEY = 32  # the number of bytes by which words are sorted; longer texts are compared within their group
-_MOST_INSIDE = 1_000  # the number of occurrences in the middle of words that are looked at
+_KEY = 32  # words are sorted by this number of bytes; longer texts are compared within their group
+_MOST_INSIDE = 1_000  # the maximum number of occurrences within words that are checked
 _SHORTEST_INSIDE = 3
 _CANDIDATES = 24  # the number of names that are compared letter by letter
 _MOST_WORDS = 8
 _LEAST_ALIKE = 0.74
-_LEAST_SHARED = 0.3  # words that share fewer of their letter pairs are not alike
-_PART = 0.97  # some words of a name that are spelled alike count a little less than a whole name
+_LEAST_SHARED = 0.3  # words that share fewer of their letter pairs are not similar
+_PART = 0.97  # a similar part of a name counts a little less than a similar whole name
 _CHUNK = 1 << 18
 _MARKS = re.compile(r"[\u0300-\u036f]")
 _WORD = re.compile(r"[^\W_]+")
@@ -64,7 +64,7 @@ class NameSearch:
         begins[1:] = in_words[1:] & ~in_words[:-1]
         begins[self._name_start] = True
         self._start = np.flatnonzero(begins)  # (W,) where words begin, in the order of the text
-        self._name = np.searchsorted(self._name_start, self._start, "right") - 1  # (W,) the name that a word stands in
+        self._name = np.searchsorted(self._name_start, self._start, "right") - 1  # (W,) the name of each word
         keys = np.ascontiguousarray(sliding_window_view(letters, _KEY)[self._start]).view(f"S{_KEY}").ravel()
         self._by_text = np.argsort(keys, kind="stable").astype(np.int32)  # (W,) the words in alphabetical order
         self._pairs = _letter_pairs(letters, in_words, self._start)  # (W,)
@@ -88,7 +88,7 @@ class NameSearch:
         return list(dict.fromkeys(found))[:count]
 
     def near(self, text: str, count: int = 5) -> list[int]:
-        """Returns the ids whose name contains a text or is spelled much like it, the best first."""
+        """Returns the ids whose name contains a text or has a similar spelling, the best first."""
         found = self.find(text, count)
         if len(found) < count:
             found += [int(self._id[name]) for name in self._alike(text[:LONGEST])]
@@ -101,7 +101,7 @@ class NameSearch:
         return sorted(set(self._id[names].tolist()))
 
     def _beginning(self, key: bytes) -> IntArray:
-        """Returns the words at which a text begins."""
+        """Returns the words that begin with a text."""
         short = key[:_KEY]
 
         def written(place: int) -> bytes:
@@ -140,7 +140,7 @@ class NameSearch:
         return list(dict.fromkeys(ids[few][np.argsort(cost[few])].tolist()))
 
     def _alike(self, text: str) -> list[int]:
-        """Returns the names that are spelled like a text as a whole or in some of their words, the best first."""
+        """Returns the names with a similar spelling, as a whole or in some of their words, the best first."""
         wanted = _bytes(text).decode(errors="replace")
         words = _WORD.findall(wanted)[:_MOST_WORDS]
         if not words or not len(self._id):
@@ -161,7 +161,7 @@ class NameSearch:
         return sorted((name for name in likeness if likeness[name] >= _LEAST_ALIKE), key=lambda name: -likeness[name])
 
     def _likeness(self, wanted: str, count: int, name: int) -> float:
-        """Computes how alike a text and a name are, from 0 to 1: as a whole, or with as many neighbouring words of it."""
+        """Computes the similarity of a text and a name, from 0 to 1: of the whole name, or of as many adjacent words of it."""
         written = self._text[int(self._name_start[name]) : int(self._name_end[name])].decode(errors="replace")
         words = _WORD.findall(written)
         parts = {written: 1.0} | {" ".join(words[i : i + count]): _PART for i in range(len(words) - count + 1) if len(words) > count}
@@ -176,7 +176,7 @@ class NameSearch:
 
 
 def name_search(identifiers: Iterable[str], labels: Iterable[tuple[int, str]]) -> NameSearch:
-    """Makes the search of ids by the short forms of their identifiers (id 0 first) and by their labels."""
+    """Builds the search by short forms of identifiers (id 0 first) and by labels."""
     names = [short_form(identifier) for identifier in identifiers]
     ids = list(range(len(names)))
     for id_, label in labels:
@@ -186,7 +186,7 @@ def name_search(identifiers: Iterable[str], labels: Iterable[tuple[int, str]]) -
 
 
 def _bytes(text: str) -> bytes:
-    """Returns a text as it is compared: in lower case and without accents."""
+    """Returns a text in lower case and without accents, as it is compared."""
     text = text.casefold()
     if not text.isascii():
         text = _MARKS.sub("", unicodedata.normalize("NFD", text))
@@ -194,7 +194,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _letter_pairs(letters: IntArray, in_words: IntArray, start: IntArray) -> IntArray:
-    """Returns a bit set for each word, with a bit for each pair of neighbouring letters; the first letter is a pair with nothing."""
+    """Returns a bit set for each word, with a bit for each pair of adjacent letters; the first letter counts as a pair, too."""
     found = np.zeros(len(start), np.uint64)
     for chunk in range(0, len(start), _CHUNK):
         starts = start[chunk : chunk + _CHUNK]

@@ -64,7 +64,7 @@ def check_split(graph: Graph) -> SplitFindings:
 def transductive_split(graph: Graph, shares: tuple[float, float, float], seed: int) -> Graph:
     """Splits a graph at random, so that train mentions everything and no main triple is in two splits.
 
-    Existing splits are ignored. Held-out shares can fall short on a sparse graph, and exceed what was asked at most by the size of
+    Existing splits are ignored. Held-out shares can fall short on a sparse graph, and exceed the request at most by the size of
     one group of statements with the same main triple.
 
     Raises:
@@ -143,7 +143,7 @@ class _Uses:
         return np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], pairs[:, 1], relations])
 
     def spare(self, rows: IntArray) -> bool:
-        """Returns whether other statements mention everything that these do."""
+        """Returns whether other statements mention everything that these mention."""
         mentioned, times = np.unique(np.concatenate([self._mentioned_by(row) for row in rows]), return_counts=True)
         return bool((self._counts[mentioned] > times).all())
 

@@ -9,7 +9,7 @@ SPLITS = ("train", "valid", "test")
 """The parts of a graph, in the order of their codes in the split column."""
 
 CONTROL = r"[\x00-\x1f\x7f\x{85}\x{2028}\x{2029}\x{feff}]"
-"""Characters that no identifier contains, in RE2 syntax (Arrow); a byte order mark (feff) would get lost at the start of a file."""
+"""Characters that no identifier contains, in RE2 syntax (Arrow); a byte order mark (feff) would be lost at the start of a file."""
 _CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ufeff]")
 _HALF = re.compile("[\ud800-\udfff]")
 

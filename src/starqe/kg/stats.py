@@ -1,4 +1,4 @@
-"""What a graph consists of, in numbers."""
+"""Statistics of a graph."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A graph on disk: a folder of Parquet files with a small versioned header.
+"""A graph folder on disk: Parquet files with a small versioned header.
 
 graph.json             {"format": "starqe graph", "version": 1, "fingerprint": …, counts, bases of IRIs, checksums of the files}
 statements.parquet     head, relation, tail (int32), split (int8: 0 train, 1 valid, 2 test)
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from starqe.errors import InputError, StorageError
-from starqe.folders import checksum, new_folder, read_checked, read_header, write_header
+from starqe.folders import check_only, checksum, new_folder, read_checked, read_header, write_header
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
 from starqe.kg.parquet import WRITTEN, open_parquet, strings
@@ -48,12 +48,11 @@ def check_replaceable(folder: Path) -> None:
         StorageError: It holds something else.
     """
     read_header(folder / HEADER, FORMAT)
-    if foreign := sorted({path.name for path in folder.iterdir()} - FILES):
-        raise StorageError(f"{folder} is not replaced: it also holds '{foreign[0]}', which is not part of a graph. Move it elsewhere")
+    check_only(folder, FILES, "a graph")
 
 
 def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
-    """Writes a graph; the folder is complete or does not exist.
+    """Writes a graph folder, completely or not at all.
 
     Raises:
         StorageError: The folder exists (and may not be replaced), or cannot be written.

@@ -1,4 +1,4 @@
-"""Identifiers and their ids, with labels for people."""
+"""The vocabulary: identifiers, their ids, and labels."""
 
 import hashlib
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from starqe.ragged import IntArray
 _LISTED = 10  # the number of candidates that an error names
 
 Labels = Mapping[str, Mapping[int, str]]
-"""Language tag -> id -> label; the tag is empty where a label came without a language."""
+"""Language tag -> id -> label; the tag is empty for a label without a language."""
 
 
 class Vocabulary:
@@ -82,21 +82,20 @@ class Vocabulary:
     def find(self, text: str, count: int = 10) -> list[int]:
         """Returns ids for completion: those whose label or identifier begins with a text, or has a word that does."""
         found = self.search.find(text, count)
-        if ":" in text and len(found) < count:  # a whole IRI: identifiers stand in their order
+        if ":" in text and len(found) < count:  # a whole IRI: identifiers are sorted
             ids = range(len(self))
             first = bisect_left(ids, text, key=self.identifier)
             found += [id_ for id_ in ids[first : first + count] if self.identifier(id_).startswith(text)]
         return list(dict.fromkeys(found))[:count]
 
     def near(self, text: str, count: int = 5) -> list[int]:
-        """Returns ids for "did you mean": those whose label or identifier contains a text or is spelled much like it."""
+        """Returns ids for "did you mean": those whose label or identifier contains a text or has a similar spelling."""
         return self.search.near(short_form(text), count)
 
     def named(self, text: str, language: str | None = None) -> list[int]:
         """Returns the ids that a text names, ascending; several where it is ambiguous.
 
-        It is an identifier, else a label, else the last part of an IRI. A label or a last part is taken as it is written, or if
-        there is none, in any upper or lower case.
+        Identifiers come first, then labels, then the last parts of IRIs. Labels and last parts match exactly, or else ignoring case.
 
         Args:
             text: The text.
@@ -107,7 +106,7 @@ class Vocabulary:
         found = self.find_label(text, language)
         if found or language is not None:
             return found
-        return _written_so(text, {id_: [short_form(self.identifier(id_))] for id_ in self.search.exact(text)})
+        return _matching(text, {id_: [short_form(self.identifier(id_))] for id_ in self.search.exact(text)})
 
     def resolve(self, text: str) -> int:
         """Returns the one id that a text names.
@@ -120,23 +119,23 @@ class Vocabulary:
             return found[0]
         listed = ", ".join(f"'{self.identifier(id_)}'" for id_ in (found or self.near(text))[:_LISTED])
         if found:
-            raise InputError(f"'{text}' names {len(found)} of this graph. Write one of {listed}" + ", …" * (len(found) > _LISTED))
+            raise InputError(f"'{text}' is ambiguous ({len(found)} in this graph). Write one of {listed}" + ", …" * (len(found) > _LISTED))
         raise InputError(f"'{text}' does not occur in this graph. " + (f"Did you mean {listed}?" if listed else "No similar name found"))
 
     def find_label(self, label: str, language: str | None = None) -> list[int]:
-        """Returns the ids that have this label, ascending: as it is written, or if there is none, in any upper or lower case.
+        """Returns the ids that have this label, ascending: an exact match, or if there is none, ignoring case.
 
         Args:
             label: The label.
             language: The language of the label; any if left out.
         """
         tags = [tag for tag in self.labels if language is None or tag.lower() == language.lower()]
-        return _written_so(
+        return _matching(
             label, {id_: [self.labels[tag][id_] for tag in tags if id_ in self.labels[tag]] for id_ in self.search.exact(label)}
         )
 
     def name(self, id_: int) -> str:
-        """Returns the most readable text that names an id and nothing else: its label, the last part of its IRI, or its identifier."""
+        """Returns the most readable text that names only this id: its label, the last part of its IRI, or its identifier."""
         identifier = self.identifier(id_)
         for text in (self.label(id_), short_form(identifier)):
             if text != identifier and self.named(text) == [int(id_)]:
@@ -152,8 +151,8 @@ class Vocabulary:
         return digest.hexdigest()
 
 
-def _written_so(text: str, names: Mapping[int, Sequence[str]]) -> list[int]:
-    """Returns the ids that have a text among their names: as it is written, or if there is none, in any upper or lower case."""
+def _matching(text: str, names: Mapping[int, Sequence[str]]) -> list[int]:
+    """Returns the ids that have a text among their names: an exact match, or if there is none, ignoring case."""
     exact = sorted(id_ for id_, of_id in names.items() if text in of_id)
     folded = text.casefold()
     return exact or sorted(id_ for id_, of_id in names.items() if folded in (name.casefold() for name in of_id))

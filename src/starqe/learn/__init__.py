@@ -1,4 +1,4 @@
-"""How it is trained: recipes, the loss, the loop, and the run folder."""
+"""Training: recipes, the loss, the loop, and the run folder."""
 
 from starqe.learn.config import Recipe, TrainConfig
 from starqe.learn.lesson import Lesson, QueryLesson

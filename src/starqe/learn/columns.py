@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 MOST_ANSWERS = 32
-"""The most answers of a query that become columns; of more, this many are sampled: a query for all people has too many."""
+"""The maximum number of answers per query that become columns; more are sampled: a query for all people has too many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,7 @@ class Columns:
     """The entities that the vectors of a batch are compared with, and their weights."""
 
     rows: Tensor  # (C,) entities; sampled negatives may occur twice
-    logs: Tensor  # (C,) the logarithm of each one's weight
+    logs: Tensor  # (C,) the logarithm of the weight of each
 
 
 def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: torch.Generator) -> tuple[Columns | None, Tensor, Tensor]:

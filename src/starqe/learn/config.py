@@ -1,4 +1,4 @@
-"""Every knob of training, and the recipe that a run is made from. Importing this module loads no torch."""
+"""The hyper-parameters of training, and the recipe of a run. Importing this module does not load torch."""
 
 from typing import Literal, Self
 
@@ -24,27 +24,27 @@ class LoopConfig(Section):
     learning_rate: float = pydantic.Field(default=1e-3, gt=0)
     """The highest learning rate of Adam."""
     embedding_rate: float = pydantic.Field(default=1.0, gt=0)
-    """The rate of the embeddings, as a multiple of that one: most of their rows are seen rarely, the other weights at every step."""
+    """The rate of the embeddings, as a multiple of the learning rate: most rows are updated rarely, other weights at every step."""
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
-    """How the rate falls from there to its end: not at all, as half a cosine, or evenly."""
+    """How the rate decays to its end: not at all, as half a cosine, or linearly."""
     warmup: float = pydantic.Field(default=0.01, ge=0, lt=1)
-    """The share of the training in which the rate rises to its height."""
+    """The share of the training in which the rate rises to its maximum."""
     end_rate: float = pydantic.Field(default=0.02, ge=0, le=1)
     """The rate at the end, as a share of the highest."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay (AdamW); 0 is plain Adam."""
     clip: float = pydantic.Field(default=0.0, ge=0)
-    """The largest norm of the gradient; 0 leaves it as it is."""
+    """The maximum norm of the gradient; 0 does not clip it."""
     average: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """The model is the running average of the weights with this decay per step; 0 takes the last weights."""
+    """The decay per step of the running average of the weights, which is the model; 0 uses the last weights."""
     epochs: int = pydantic.Field(default=12, ge=1)
     """The length of the training; a limit in minutes overrides it."""
     patience: int = pydantic.Field(default=0, ge=0)
-    """Training stops after this number of epochs without a better validation; 0 never does."""
+    """Training stops after this number of epochs without a better validation; 0: never."""
     delta: float = pydantic.Field(default=0.0, ge=0)
     """A validation is better if it exceeds the best by this share."""
     checkpoint_seconds: float = pydantic.Field(default=120, ge=0)
-    """The state to resume from is saved this often."""
+    """The interval at which the state to resume from is saved."""
 
     @pydantic.model_validator(mode="after")
     def _check_sampling(self) -> Self:
@@ -54,20 +54,20 @@ class LoopConfig(Section):
 
 
 class TrainConfig(LoopConfig):
-    """The training of an encoder: which queries, beside the knobs of every training."""
+    """The training of an encoder: its queries, in addition to the settings of every training."""
 
     shapes: tuple[str, ...] = tuple(SHAPES)
     """The shapes to train on; the query set must have them."""
     variant: Variant = "qualified"
     """The form of the queries: as they are, without their qualifiers, or in standard reification."""
     queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
-    """The number of queries per shape and epoch, at most; they are sampled anew for every epoch."""
+    """The maximum number of queries per shape and epoch; every epoch has a new sample."""
     pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
-    """They are sampled from this many queries at the beginning of a table, which are a uniform sample of it."""
+    """They are sampled from the first queries of a table, this many, which are a uniform sample of it."""
     one_hop: Literal["none", "plain", "varied"] = "plain"
     """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
     one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)
-    """The number of them per direction and epoch, at most."""
+    """The maximum number of auxiliary queries per direction and epoch."""
     varied_per_shape: int = pydantic.Field(default=0, ge=0)
     """The number of further queries per shape, sampled from all training statements: edges in either direction, none to two qualifiers."""
     validation_queries: int = pydantic.Field(default=500, ge=0)
@@ -75,19 +75,19 @@ class TrainConfig(LoopConfig):
 
 
 class AnyRecipe(Section):
-    """What the recipes of all kinds of models share."""
+    """The common part of the recipes of all kinds of models."""
 
     kind: str
     """The kind of model: recipes of different kinds have different keys."""
     seed: int = 0
-    """Decides the first weights, the order of the queries, and what steps sample (dropout, negatives), each by a stream of its own."""
+    """Decides the initial weights, the order of the queries, dropout and negatives, each with its own random stream."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the model is trained and used: on CUDA (training with mixed precision) if there is one, else on the processor."""
     train: LoopConfig = LoopConfig()
 
 
 class Recipe(AnyRecipe):
-    """All that decides an encoder: with the graph, the queries and one thread, it decides it to the last bit."""
+    """Everything that determines an encoder; with the graph, the queries and one thread, it is reproducible to the last bit."""
 
     kind: Literal["encoder"] = "encoder"
     """The kind of model that the recipe is for."""

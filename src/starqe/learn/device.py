@@ -1,4 +1,4 @@
-"""Where models are: on the processor, or on CUDA."""
+"""The device of models: the CPU, or CUDA."""
 
 import torch
 
@@ -7,7 +7,7 @@ from starqe.learn.config import AnyRecipe
 
 
 def training_device(recipe: AnyRecipe) -> torch.device:
-    """Returns the device that a recipe names, for training.
+    """Returns the device of a recipe for training.
 
     Raises:
         ConfigError: It names CUDA, and there is none.
@@ -18,5 +18,5 @@ def training_device(recipe: AnyRecipe) -> torch.device:
 
 
 def device_of(recipe: AnyRecipe) -> torch.device:
-    """Returns the device that a trained model is used on: what its recipe names, if that exists here, else the processor."""
+    """Returns the device for using a trained model: that of its recipe if it exists on this machine, else the CPU."""
     return torch.device("cpu" if recipe.device == "cpu" or not torch.cuda.is_available() else "cuda")

@@ -1,4 +1,4 @@
-"""What a model is trained on: query tables, auxiliary one-hop queries, and the order of an epoch."""
+"""Training queries: query tables, auxiliary one-hop queries, and the order of an epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,7 +67,7 @@ def as_variant(table: QueryTable, variant: Variant, graph: Graph) -> list[Part]:
 
 
 def varied_tables(graph: Graph, shape: Shape, count: int, seed: int) -> list[QueryTable]:
-    """Draws queries from all training statements with the edges of a shape in every combination of directions.
+    """Samples queries from all training statements with the edges of a shape in every combination of directions.
 
     Half of them have none to two qualifiers on each edge, as the statements have them; the other half at least one on each.
     """
@@ -82,9 +82,9 @@ def varied_tables(graph: Graph, shape: Shape, count: int, seed: int) -> list[Que
 
 
 class Examples:
-    """The pool of training queries, and a fresh sample of it in a fresh order for every epoch.
+    """The pool of training queries, with a new sample in a new order for every epoch.
 
-    The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run draws the same.
+    The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run has the same.
     """
 
     def __init__(self, graph: Graph, queries: Mapping[str, QueryTable], config: TrainConfig, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, held back until there is a moment at which nothing is lost."""
+"""Defers Ctrl-C and SIGTERM until nothing would be lost."""
 
 import contextlib
 import signal
@@ -10,12 +10,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[Callable[[], bool]]:
-    """Holds SIGINT and SIGTERM back while a block runs, and delivers what came when it ends.
+def deferred_signals() -> Iterator[Callable[[], bool]]:
+    """Defers SIGINT and SIGTERM while a block runs, and delivers them when it ends.
 
-    Yields a function that says whether one came, so that the block can save its state and end. A second signal is delivered at once:
-    whoever insists is not made to wait. Signals that are ignored stay so; outside the main thread, which alone gets signals, nothing
-    is done.
+    Yields a function that returns whether a signal has arrived, so that the block can save its state and end. A second signal is
+    delivered at once. Ignored signals stay ignored. Outside the main thread, which alone receives signals, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

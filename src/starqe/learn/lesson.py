@@ -1,7 +1,7 @@
-"""What a training learns: a model, its batches, their loss, and how good the model is.
+"""A training task: a model, its batches, their loss, and its validation.
 
-The loop (`starqe.learn.train`) knows nothing else of it, so whatever can be written as a lesson is trained, checkpointed and
-resumed alike.
+The loop (`starqe.learn.train`) needs nothing else, so everything that is written as a lesson is trained, checkpointed and
+resumed in the same way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,11 +25,11 @@ from starqe.queries import QueryTable, check_tables
 Batch = TypeVar("Batch")
 
 Validation = Mapping[str, float]
-"""What a validation found, in percent, by shape; ``average`` is what models are chosen by. Empty where there is none."""
+"""The result of a validation, in percent, by shape; models are chosen by ``average``. Empty without validation."""
 
 
 class Lesson(Protocol[Batch]):
-    """Everything that the loop needs to know."""
+    """The interface between the training loop and a model with its data."""
 
     @property
     def per_epoch(self) -> int:
@@ -44,10 +44,10 @@ class Lesson(Protocol[Batch]):
         """Whether there is something to validate on."""
 
     def new_model(self) -> nn.Module:
-        """Makes a model with its first weights; the seed decides them."""
+        """Makes a model with its initial weights, which depend on the seed."""
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yields the batches of an epoch, from the given one on; they depend on the seed and the epoch alone."""
+        """Yields the batches of an epoch, from the given one on; they depend only on the seed and the epoch."""
 
     def loss_per_query(self, model: nn.Module, batch: Batch, noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean loss over the queries of a batch, ready for ``backward``, and their number."""
@@ -56,7 +56,7 @@ class Lesson(Protocol[Batch]):
         """Measures a model on validation."""
 
     def baseline(self) -> Validation:
-        """Measures the most frequent entity for each relation on the same validation: what a model should exceed."""
+        """Measures the most frequent entity per relation on the same validation, as the baseline of a model."""
 
     def memory_mb(self, model: nn.Module, copies: int) -> int:
         """Estimates the memory that training takes, with this many copies of the weights (gradients and moments among them)."""
@@ -96,7 +96,7 @@ class QueryLesson:
         return bool(self._config.validation_queries and self._validation)
 
     def new_model(self) -> Encoder:
-        """Makes an encoder with its first weights."""
+        """Makes an encoder with its initial weights."""
         return Encoder(self._run.recipe.model, self._run.space, self._run.recipe.seed)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
@@ -119,7 +119,7 @@ class QueryLesson:
         return _mrr(self.measure(model)) if self.validates else {}
 
     def baseline(self) -> Validation:
-        """Measures the most frequent entity for each relation on the same validation."""
+        """Measures the most frequent entity per relation on the same validation."""
         return _mrr(self._measured(FrequencyScorer(self._run.graph))) if self.validates else {}
 
     def measure(self, model: nn.Module) -> list[Row]:

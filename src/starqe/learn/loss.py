@@ -1,6 +1,6 @@
 """The loss over all entities, or over sampled negatives, fused with the scores: one small buffer, three dense products per step.
 
-B queries · V entities · D width. Autograd's own path makes several (B, V) tensors a step, and fresh memory of that size costs as
+B queries · V entities · D width. Autograd would make several (B, V) tensors per step, and new memory of that size costs as
 much as the arithmetic. Here a block of queries at a time is scored, turned into its loss and then into its gradient in one
 preallocated (rows, V) buffer, and both gradients are products with that buffer.
 
@@ -26,10 +26,10 @@ from starqe.model.embedding import adopt_gradient, leaf_of, spread_gradient
 from starqe.model.similarity import SIMILARITY
 
 LOWEST = -60.0
-"""The least exponent of a probability. Numbers below the smallest normal one of 32 bits, exp(-87), make products 100 times slower, and
-the factors of a gradient still have room above it. A probability of exp(-60) instead of less changes no gradient that one could see."""
+"""The minimum exponent of a probability. Subnormal numbers (below exp(-87) in 32 bits) make products 100 times slower, and
+the factors of a gradient need some room above that. A probability of exp(-60) instead of less changes no gradient noticeably."""
 LOWEST_OF_LOG = -25.0
-"""The least score in log(1 + exp s), which is much slower below; it changes a loss by less than exp(-25)."""
+"""The minimum score in log(1 + exp s), which is much slower below; it changes a loss by less than exp(-25)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Targets:
     cell: Tensor  # (answers,) positions in the flattened (rows, V) buffer
     share: Tensor  # (answers,) 1 / k of the query
     smoothing: float
-    spread: Tensor | None = None  # (V,) which part of the smoothing each column has; the same if left out
+    spread: Tensor | None = None  # (V,) the share of each column in the smoothing; equal if left out
 
     def weighted_sum(self, values: Tensor, mass: Tensor) -> Tensor:
         """Computes Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
@@ -65,7 +65,7 @@ def softmax_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Te
     """Computes the cross-entropy -Σ_v y_v log softmax(s)_v of each query, and leaves its gradient softmax(s) - y in the scores.
 
     Returns:
-        The losses, and the factor that the gradient in the buffer still lacks. (rows,)
+        The losses, and the factor by which the gradient in the buffer has to be multiplied. (rows,)
     """
     torch.log_softmax(scores, 1, out=scores)
     mass = targets.share * (1 - targets.smoothing)
@@ -79,7 +79,7 @@ def binary_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Ten
     """Computes the mean binary cross-entropy (1/V) Σ_v (log(1 + exp s_v) - y_v s_v) of each query; the gradient is (σ(s) - y) / V.
 
     Returns:
-        The losses, and the factor that the gradient in the buffer still lacks. (rows,)
+        The losses, and the factor by which the gradient in the buffer has to be multiplied. (rows,)
     """
     entities = scores.shape[1]
     mass = torch.full_like(targets.share, 1 - targets.smoothing)
@@ -110,7 +110,7 @@ class ScoreLoss:
         similarity: A key of `SIMILARITY`.
         loss: A key of `LOSSES`.
         smoothing: The share ε of label smoothing.
-        rows: How many queries are scored at a time; 128 keep the buffer in the cache of a processor, and suffice for its products.
+        rows: The number of queries that are scored at a time; 128 keep the buffer in the CPU cache, and are enough for fast products.
 
     Raises:
         ConfigError: A name is in no table, or a number is out of range.
@@ -127,7 +127,7 @@ class ScoreLoss:
         self.smoothing = smoothing
         self.rows = rows
         self.calls = 0
-        """How often the loss was computed: a gradient in the buffer belongs to the last time."""
+        """How often the loss was computed: the gradient in the buffer belongs to the last call."""
         self._buffers: dict[str, Tensor] = {}
 
     def __call__(
@@ -146,7 +146,7 @@ class ScoreLoss:
             entities: A leaf, or a view of the leading rows of one. (V, D)
             answer_offsets: Where the answers of each query begin. (B+1,)
             answers: The answers, query by query: entities, or places among the columns.
-            weights: How much each query counts; 1 if left out. (B,)
+            weights: The weight of each query; 1 if left out. (B,)
             columns: Which entities to compare with; all if left out.
 
         Raises:
@@ -189,7 +189,7 @@ class ScoreLoss:
         column_sums = entities.new_zeros(len(entities)) if learn and similarity.sums else None
         pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
         spread, excess = None, 0.0
-        if logs is not None:  # a column for n entities has their part of the smoothing, and the score of one
+        if logs is not None:  # a column that represents n entities has n shares of the smoothing, and the score of one
             spread = logs.softmax(0)
             excess = self.smoothing * float(spread @ logs)
         for first in range(0, queries, self.rows):
@@ -209,7 +209,7 @@ class ScoreLoss:
                 slope = similarity.slope(scores, kept, terms)
                 sums = slope.sum(1) if similarity.sums else None
                 pull, operand = similarity.pull_vectors(slope @ entities, sums, part).mul_(scale), similarity.operand(part)
-                if weight is not None:  # the weight of a row of H is taken out of both products, which are smaller than H
+                if weight is not None:  # the weight of a row of H is applied to the products, which are smaller than H
                     pull, operand = pull.mul_(weight[:, None]), operand * weight[:, None]
                 pulled[first : first + len(part)] = pull
                 into[: len(entities)].addmm_(slope.T, operand, beta=int(first > 0), alpha=scale)
@@ -235,7 +235,7 @@ class ScoreLoss:
         return buffer[:size].view(len(part), entities)
 
     def begin_gradient(self, entities: Tensor) -> None:
-        """Sets the gradient of the entities' leaf to zeros if it has none, in memory that is reused: fresh pages cost more than zeros."""
+        """Sets the gradient of the entities' leaf to zeros if it has none, in reused memory, which is faster than new memory."""
         leaf = leaf_of(entities)
         if leaf.grad is None:
             leaf.grad = self._kept(leaf).zero_()
@@ -247,10 +247,10 @@ class ScoreLoss:
         return buffer
 
     def _kept(self, leaf: Tensor) -> Tensor:
-        """Returns a buffer of the shape of a leaf: the same one in every call, unless it is the leaf's gradient now."""
+        """Returns a buffer of the shape of a leaf: the same one in every call, unless it is currently the leaf's gradient."""
         buffer = self._buffers.get("gradient")
         unfit = buffer is None or buffer.shape != leaf.shape or buffer.dtype != leaf.dtype or buffer.device != leaf.device
-        # A gradient that is being accumulated over several batches stays the parameter's own; the next ones go elsewhere.
+        # A gradient that is accumulated over several batches keeps its memory; the next ones use another buffer.
         if buffer is None or unfit or (leaf.grad is not None and leaf.grad.data_ptr() == buffer.data_ptr()):
             buffer = self._buffers["gradient"] = torch.empty_like(leaf, requires_grad=False)
         return buffer

@@ -1,7 +1,7 @@
 """Presets: recipes by name.
 
-The eight of the paper have the hyper-parameters of its table; what the table leaves open (loss, number of queries, stopping) is as
-the authors trained: binary cross-entropy, at most 40,000 queries per shape, patience 5 with a relative delta of 0.02.
+The eight of the paper have the hyper-parameters of its table. Loss, number of queries and stopping, which are not in the table, are those
+of the authors' training: binary cross-entropy, at most 40,000 queries per shape, patience 5 with a relative delta of 0.02.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ _ZERO = {
 }
 _MPQE = {"layers": 3, "pooling": "target", "similarity": "dot", "bias": False}
 
-# Batch norm is in the authors' code, not in the paper: with it, one epoch on WD50K-QE does what three do without. Beginning with
+# Batch norm is in the authors' code, not in the paper: with it, one epoch on WD50K-QE is worth three without. Starting with
 # short embeddings is worth another 4 points of MRR after two epochs: 63.8 against 59.2. Letting them learn faster than the layers
 # pays for more dropout.
 _FAST = {**_STARQE, "batch_norm": True, "initial_length": 0.1, "dropout": 0.35, "input_dropout": 0.3}

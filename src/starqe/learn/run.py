@@ -1,13 +1,13 @@
-"""The run folder: all that is needed to use a model, and to go on with its training.
+"""The run folder: everything needed to use a model, and to continue its training.
 
     run.json               {"format": "starqe run", "version": 1, kind of model, fingerprints, the version of starqe}
     config.toml            the recipe, every value written out
     graph/                 the graph
     weights.safetensors    the model: the best by validation, or the last
     state.safetensors      what training resumes from
-    metrics.jsonl          a line a report: loss, speed, validation
+    metrics.jsonl          one line per report: loss, speed, validation
 
-Every file is written beside and renamed: a crash at any moment leaves the last good state. No pickle is read, ever.
+Every file is written under another name and renamed: a crash at any moment leaves the last good state. No pickle is ever read.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ FORMAT, VERSION = "starqe run", 1
 HEADER, RECIPE, WEIGHTS, STATE = "run.json", "config.toml", "weights.safetensors", "state.safetensors"
 METRICS = "metrics.jsonl"
 UNKNOWN = "0" * 8
-"""Stands in a file of tensors for its checksum while that is computed."""
+"""The placeholder in a file of tensors while its checksum is computed."""
 
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -45,10 +45,10 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 
 class RunFolder(Generic[R]):
-    """A run folder that is there, of one kind of model: made by `create`, or found by `open`."""
+    """An existing run folder of one kind of model; made by `create`, or opened by `open`."""
 
     kind: ClassVar[str]
-    """The kind of model, as the header names it."""
+    """The kind of model, as in the header."""
     recipe_type: ClassVar[type[AnyRecipe]]
 
     def __init__(self, folder: Path, recipe: R, graph: Graph) -> None:
@@ -59,13 +59,13 @@ class RunFolder(Generic[R]):
         """Makes the folder of a new run.
 
         Raises:
-            StorageError: Something stands there already, or the disk refuses.
+            StorageError: The folder exists already, or cannot be written.
         """
 
         def refuse() -> None:
-            raise StorageError(f"{folder} exists already. Give --resume to go on with it, or choose another place")
+            raise StorageError(f"{folder} exists already. Continue it with the option resume, or choose another place")
 
-        with new_folder(folder, True, refuse) as place:  # an empty folder gives way
+        with new_folder(folder, True, refuse) as place:  # an empty folder may be replaced
             text = to_toml(recipe).encode()
             (place / RECIPE).write_bytes(text)
             save_graph(graph, place / "graph")
@@ -76,10 +76,10 @@ class RunFolder(Generic[R]):
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None) -> Self:
-        """Opens a run; another graph of the same vocabulary (facts added or removed) may take the place of its own.
+        """Opens a run, with its own graph or another one of the same vocabulary (facts added or removed).
 
         Raises:
-            StorageError: The folder is no run of this kind, or damaged.
+            StorageError: The folder is not a run of this kind, or is damaged.
             MismatchError: The other graph has another vocabulary.
         """
         header = read_header(folder / HEADER, FORMAT, VERSION)
@@ -96,12 +96,12 @@ class RunFolder(Generic[R]):
 
     @classmethod
     def open_or_create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
-        """Opens the run that stands in a folder, to go on with it, or makes it.
+        """Opens the run in a folder, to continue it, or makes a new one.
 
         Raises:
-            ConfigError: The run that stands there has another recipe.
-            StorageError: What stands there is no run of this kind, or the disk refuses.
-            MismatchError: The run that stands there is of another graph.
+            ConfigError: The existing run has another recipe.
+            StorageError: The folder holds something else, or cannot be written.
+            MismatchError: The existing run is of another graph.
         """
         if not (folder / HEADER).exists():
             return cls.create(folder, recipe, graph)
@@ -111,7 +111,7 @@ class RunFolder(Generic[R]):
         return run
 
     def check_recipe(self, recipe: AnyRecipe, way_out: str = "Delete that folder, or choose another place") -> None:
-        """Makes sure that a run is of the recipe that is wanted.
+        """Checks that the run has this recipe.
 
         Raises:
             ConfigError: It is not.
@@ -120,7 +120,7 @@ class RunFolder(Generic[R]):
             raise ConfigError(f"{self.folder} has another recipe (its config.toml, seed {self.recipe.seed}). {way_out}")
 
     def check_graph(self, graph: Graph) -> None:
-        """Makes sure that a run goes on with the graph that it began with.
+        """Checks that the run was started with this graph.
 
         Raises:
             MismatchError: It is another graph.
@@ -136,7 +136,7 @@ class RunFolder(Generic[R]):
         self._write(WEIGHTS, weights, {})
 
     def load_weights(self, model: M) -> M:
-        """Puts the trained weights into the model that they are of, and makes it ready for use, on the device of the recipe.
+        """Loads the trained weights into a model, and prepares it for use on the device of the recipe.
 
         Raises:
             StorageError: There are none yet, they are damaged, or of another model.
@@ -145,7 +145,7 @@ class RunFolder(Generic[R]):
         return model.to(device_of(self.recipe)).eval()
 
     def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-        """Returns a model the weights that were read from this run.
+        """Loads weights that were read from this run into a model.
 
         Raises:
             StorageError: They are of another model.
@@ -153,19 +153,19 @@ class RunFolder(Generic[R]):
         own = model.state_dict()
         if own.keys() != weights.keys() or any(own[name].shape != weights[name].shape for name in own):
             raise StorageError(
-                f"{self.folder}: its weights do not fit its config.toml, which was changed, or another version of starqe made them. "
+                f"{self.folder}: its weights do not fit its config.toml: it was changed, or the weights are of another version of starqe. "
                 "Train it again"
             )
         model.load_state_dict(weights)
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
-        """Writes what training resumes from: one file, so that it is of one moment."""
+        """Writes the state to resume from, in one file, so that it is consistent."""
         with contextlib.suppress(FileNotFoundError):
-            flush(self.folder / METRICS)  # the counters say how long it is
+            flush(self.folder / METRICS)  # the counters record its length
         self._write(STATE, tensors, {"counters": json.dumps(counters)})
 
     def load_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        """Returns what training resumes from, or None before the first checkpoint."""
+        """Returns the state to resume from, or None before the first checkpoint."""
         if not (self.folder / STATE).exists():
             return None
         tensors, metadata = self._read(STATE)
@@ -175,12 +175,12 @@ class RunFolder(Generic[R]):
             raise StorageError(f"{self.folder / STATE}: damaged ({error!r}). Train again") from None
 
     def metrics_size(self) -> int:
-        """The length of the metrics so far, in bytes: a checkpoint notes it."""
+        """The length of the metrics so far, in bytes; a checkpoint records it."""
         path = self.folder / METRICS
         return path.stat().st_size if path.exists() else 0
 
     def cut_metrics(self, size: int) -> None:
-        """Takes back the metrics that were written after a checkpoint."""
+        """Removes the metrics that were written after a checkpoint."""
         if self.metrics_size() > size:
             with (self.folder / METRICS).open("r+b") as file:
                 file.truncate(size)
@@ -199,7 +199,7 @@ class RunFolder(Generic[R]):
         try:
             return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
         except (ValueError, RecursionError) as error:
-            raise StorageError(f"{path}: damaged ({error}). The model is not concerned: delete the lines after the last good one") from None
+            raise StorageError(f"{path}: damaged ({error}). The model is not affected: delete the lines after the last good one") from None
 
     def _write(self, name: str, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str]) -> None:
         with new_file(self.folder / name, overwrite=True) as beside:
@@ -213,16 +213,16 @@ class RunFolder(Generic[R]):
     def _read(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         path = self.folder / name
         if not path.exists():
-            raise StorageError(f"{self.folder}: the run has no {name} yet. Has its training got that far?")
+            raise StorageError(f"{self.folder}: the run has no {name} yet. Was its training interrupted early?")
         try:
-            # Read at once: a training that goes on may replace the file at any moment.
+            # Read in one go: a running training may replace the file at any moment.
             content = path.read_bytes()
             header = _tensor_header(content)
             tensors, metadata = load(content), dict(header.get("__metadata__", {}))
         except (OSError, ValueError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
             raise StorageError(f"{path}: damaged ({error}). Train again") from None
         if (said := metadata.pop("checksum", None)) is not None and said != (found := _checksum_without(content, said)):
-            raise StorageError(f"{path}: damaged (checksum {found}, it says {said}). Train again")
+            raise StorageError(f"{path}: damaged (checksum {found}, recorded {said}). Train again")
         return tensors, metadata
 
 
@@ -243,14 +243,14 @@ def _tensor_header(content: bytes | memoryview) -> dict[str, Any]:
 
 
 def _put_checksum(path: Path) -> None:
-    """Writes the checksum of a file of tensors into its own header, computed as if it was unknown."""
+    """Writes the checksum of a file of tensors into its header, computed with the placeholder in its place."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         place = content.find(f'"checksum":"{UNKNOWN}"'.encode()) + len('"checksum":"')
         content[place : place + len(UNKNOWN)] = checksum(memoryview(content)).encode()
 
 
 def _checksum_without(content: bytes, said: str) -> str:
-    """Computes the checksum of a file of tensors without the one that stands in it."""
+    """Computes the checksum of a file of tensors with the placeholder in place of the recorded one."""
     view, key = memoryview(content), f'"checksum":"{said}"'.encode()
     if (place := content.find(key)) < 0 or len(said) != len(UNKNOWN):
         return "?"
@@ -267,7 +267,7 @@ class Run(RunFolder[Recipe]):
 
     @property
     def space(self) -> Space:
-        """What the embeddings number."""
+        """The rows of the embeddings."""
         return Space(len(self.graph.entities), len(self.graph.relations), self.recipe.train.variant == "reified")
 
     def encoder(self) -> Encoder:
@@ -284,9 +284,9 @@ class Run(RunFolder[Recipe]):
 
 
 def kind_of(folder: Path) -> str:
-    """Says which kind of model a run folder holds.
+    """Returns the kind of model in a run folder.
 
     Raises:
-        StorageError: The folder is no run.
+        StorageError: The folder is not a run.
     """
     return str(read_header(folder / HEADER, FORMAT, VERSION).get("kind", Run.kind))

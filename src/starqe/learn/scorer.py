@@ -1,4 +1,4 @@
-"""A trained encoder as something that scores every entity."""
+"""The scorer of a trained encoder: it scores every entity."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from starqe.ragged import IntArray
 
 
 def scores_into(similarity: Similarity, vectors: torch.Tensor, entities: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Scores entities where the model is, and writes the scores to ``out``, wherever that is: (B, D), (V, D) -> (B, V)."""
+    """Scores entities on the device of the model, and copies the scores to ``out`` on its device: (B, D), (V, D) -> (B, V)."""
     if entities.device == out.device:
         return similarity.scores(vectors, entities, out)
     return out.copy_(similarity.scores(vectors, entities, torch.empty_like(out, device=entities.device)))

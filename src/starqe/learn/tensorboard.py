@@ -15,7 +15,7 @@ def writer(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise MissingExtraError("tensorboard", "tensorboard", "--tensorboard") from None
+        raise MissingExtraError("tensorboard", "tensorboard", "logging to TensorBoard") from None
     return SummaryWriter(str(folder))
 
 

@@ -1,4 +1,4 @@
-"""The training loop: it reads downward, reports before it stops, and can be interrupted or killed at any moment."""
+"""The training loop, which can be interrupted or killed at any moment."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from starqe.errors import ConfigError, TrainingError
 from starqe.folders import locked
 from starqe.learn.config import LoopConfig
 from starqe.learn.device import training_device
-from starqe.learn.interrupt import held_back
+from starqe.learn.interrupt import deferred_signals
 from starqe.learn.lesson import Lesson, Validation
 from starqe.learn.memory import check_memory
 from starqe.learn.run import RunFolder
@@ -24,12 +24,12 @@ from starqe.seed import derive
 REPORT_SECONDS = 5.0
 
 Observer = Callable[[dict[str, Any]], None]
-"""Told of every report, as it is written to the metrics."""
+"""Called with every report, as it is written to the metrics."""
 
 
 @dataclass
 class Counters:
-    """Where the training is."""
+    """The progress of a training."""
 
     epoch: int = 0
     step_in_epoch: int = 0
@@ -40,7 +40,7 @@ class Counters:
     best: float | None = None
     best_epoch: int | None = None
     reference: float | None = None
-    """The last validation that was better than the one before it by more than delta: patience counts from there."""
+    """The last validation that was better than its predecessor by more than delta: patience counts from there."""
     worse: int = 0
     """Epochs since then."""
     metrics_size: int = 0
@@ -52,11 +52,11 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
     "cosine": lambda share: (1 + math.cos(math.pi * share)) / 2,
     "linear": lambda share: 1 - share,
 }
-"""How the rate falls: share of the way down -> share of the height."""
+"""The decay of the rate: share of the decay phase -> share of the maximum rate."""
 
 
 def learning_rate(config: LoopConfig, progress: float) -> float:
-    """Computes the rate at a share of the training: it rises evenly, then falls by the schedule to its end."""
+    """Computes the rate at a share of the training: linear warm-up, then decay by the schedule."""
     if progress < config.warmup:
         return config.learning_rate * max(progress / config.warmup, 1e-3)
     share = min(1.0, (progress - config.warmup) / (1 - config.warmup))
@@ -65,7 +65,7 @@ def learning_rate(config: LoopConfig, progress: float) -> float:
 
 
 class Trainer:
-    """One training: of the model of a lesson, into a run folder."""
+    """Trains the model of a lesson in a run folder."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class Trainer:
         Args:
             run: The folder to train into.
             lesson: What is learned.
-            minutes: The time for it, validation included; the schedule follows the clock. Without it, the recipe's epochs.
-            observer: Told of every report.
-            validation_seconds: How long a validation takes, as far as is known: the last one has to end within the limit.
-            memory: The bytes that the whole process may take; left out, what it has and what is free on this machine.
+            minutes: The time limit, validation included; the schedule follows the clock. Without it, the recipe's epochs decide.
+            observer: Called with every report.
+            validation_seconds: The expected duration of a validation: the last one has to end within the limit.
+            memory: The bytes that the whole process may use; if left out, what it uses now and what is free on this machine.
         """
         self._clock = self._saved = self._reported = time.perf_counter()
         self._validation_seconds, self._memory = validation_seconds, memory
@@ -103,10 +103,10 @@ class Trainer:
         self.counters = Counters()
 
     def resume(self) -> bool:
-        """Goes back to the last checkpoint; says whether there was one.
+        """Restores the last checkpoint; returns whether there was one.
 
         Raises:
-            StorageError: It is damaged, or of a model that another version of starqe made.
+            StorageError: It is damaged, or of another version of starqe.
         """
         if (state := self._run.load_state()) is None:
             self._run.cut_metrics(0)
@@ -126,12 +126,12 @@ class Trainer:
         return True
 
     def train(self) -> Counters:
-        """Trains to the end, or until the time is up; returns where it got. The run is locked meanwhile.
+        """Trains to the end, or until the time is up; returns the final counters. The run is locked meanwhile.
 
-        Ctrl-C and SIGTERM write a checkpoint after the step (or validation) that is under way, and take effect then.
+        Ctrl-C and SIGTERM take effect after the current step (or validation), when a checkpoint has been written.
 
         Raises:
-            ConfigError: Training should stop by validation, and nothing is validated.
+            ConfigError: Training should stop by validation, but there is no validation data.
             InputError: It does not fit into memory.
             TrainingError: The loss is not a number.
             StorageError: Another command trains or calibrates the run, or the disk refuses.
@@ -143,7 +143,7 @@ class Trainer:
             )
         if not self.counters.finished:
             check_memory(10**6 * self.memory_mb(), self._memory, "training", "a smaller model.width or graph")
-        with locked(self._run.folder), held_back() as interrupted:
+        with locked(self._run.folder), deferred_signals() as interrupted:
             while not (self.counters.finished or interrupted()):
                 for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
                     self.step(batch)
@@ -206,7 +206,7 @@ class Trainer:
                 mean.copy_(tensor)
 
     def _tick(self) -> None:
-        """Looks at the clock after every step: time to report, time to save?"""
+        """Checks the clock after every step, to report and to save."""
         now = self._lap()
         if now - self._reported >= REPORT_SECONDS:
             self._report()
@@ -214,7 +214,7 @@ class Trainer:
             self.save()
 
     def _lap(self) -> float:
-        """Adds the time since the last look at the clock: steps, validation and saving all count."""
+        """Adds the time since the last call: steps, validation and saving all count."""
         now = time.perf_counter()
         self.counters.seconds += now - self._clock
         self._clock = now
@@ -265,11 +265,11 @@ class Trainer:
 
     @property
     def best_guess(self) -> nn.Module:
-        """The model as it would be used now: the average of the weights, if one is kept."""
+        """The current model: the average of the weights, if one is kept."""
         return self.model if self.average is None else self.average
 
     def _validate(self) -> tuple[float | None, Validation]:
-        """Returns what models are chosen by, if the lesson measures it, and all that was found."""
+        """Returns the score that models are chosen by, if the lesson measures it, and the whole validation."""
         start = self._lap()
         found = self.lesson.validate(self.best_guess.eval())
         self.model.train()
@@ -295,7 +295,7 @@ class Trainer:
 
 
 def _at_their_rates(model: nn.Module, embedding_rate: float) -> list[dict[str, Any]]:
-    """Parts the parameters by the factor of their learning rate."""
+    """Groups the parameters by the factor of their learning rate."""
     embeddings = [module.weight for module in model.modules() if isinstance(module, InputEmbedding)]
     known = {id(parameter) for parameter in embeddings}
     others = [parameter for parameter in model.parameters() if id(parameter) not in known]

@@ -1,1 +1,1 @@
-"""How good it is: scores become filtered ranks, ranks become metrics, metrics become tables beside the paper's."""
+"""Evaluation: from scores to filtered ranks, to metrics, to tables next to the paper's."""

@@ -1,4 +1,4 @@
-"""The simplest thing that could predict: the most frequent entity for a relation. A model should be better."""
+"""The simplest baseline: the most frequent entity for a relation."""
 
 from collections.abc import Collection
 
@@ -16,7 +16,7 @@ from starqe.ragged import IntArray, Ragged
 class FrequencyScorer:
     """Scores an entity by how often it is an end of a relation in the known splits, whatever else is asked.
 
-    Of a query, the last edge at the target counts. B queries or questions · V entities.
+    For a query, the last edge at the target counts. B queries or questions · V entities.
     """
 
     def __init__(self, graph: Graph, known: Collection[str] = ("train",)) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation: a scorer and query tables in, rows of numbers out."""
+"""Evaluation: from a scorer and query tables to result rows."""
 
 import contextlib
 from collections import deque
@@ -25,13 +25,13 @@ Progress = Callable[[str, int, int], None]
 """Called with the shape, the number of its queries that are done, and their total."""
 
 WORKERS = 8
-"""The most batches that are worked on at once; each needs a buffer of its own."""
+"""The maximum number of batches that are processed at the same time; each needs its own buffer."""
 
 _Job = tuple[str, QueryTable, Task]
 
 
 class Scorer(Protocol):
-    """Anything that scores every entity as an answer; several threads may ask it at once, each with its own ``out``."""
+    """Scores every entity as an answer; several threads may call it at the same time, each with its own ``out``."""
 
     def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
         """Returns the scores of all entities for these rows of a table; may write them to ``out`` and return it: (B, V)."""
@@ -45,7 +45,7 @@ class Measure(Section):
     ties: Literal["realistic", "optimistic", "pessimistic"] = "realistic"
     """The rank among equal scores: the mean of first and last place, the first, or the last."""
     batch: int = pydantic.Field(512, ge=1)
-    """How many queries are scored at once."""
+    """The number of queries per batch."""
     replicates: int = pydantic.Field(200, ge=0)
     """Bootstrap replicates for the confidence intervals over queries; 0 leaves the intervals out."""
     confidence: float = pydantic.Field(0.95, gt=0, lt=1)
@@ -64,7 +64,7 @@ def evaluate(
     sink: RankSink | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Ranks answers of every query and gives all metrics, by shape and overall.
+    """Ranks the answers of every query; returns all metrics, by shape and overall.
 
     Args:
         scorer: Scores all entities.
@@ -73,14 +73,14 @@ def evaluate(
         settings: Protocol, ties, batch size and intervals.
         row: The name of what is evaluated.
         seed: The seed that the model was trained with; the bootstrap uses it too.
-        graph: What easy answers are looked up in; only the protocol strict needs it, and the scorer never sees it.
-        sink: Where every single rank goes.
-        progress: Is told after every batch.
+        graph: For looking up easy answers; only the protocol strict needs it, and the scorer never sees it.
+        sink: Stores every single rank.
+        progress: Called after every batch.
 
     Raises:
-        InputError: A shape is called as the results over all shapes are.
+        InputError: A shape has a name that is reserved for results over all shapes.
         MeasureError: A score is not a number.
-        MismatchError: The protocol looks answers up, and the graph is not the one of the queries.
+        MismatchError: The protocol needs the graph, and it is not the one of the queries.
         UnsupportedError: The protocol cannot be applied to a table.
     """
     check_names(tables)
@@ -102,7 +102,7 @@ def evaluate(
 
 
 def workers_for(threads: int) -> int:
-    """Chooses how many batches are worked on at once: as many as leave the fewest of these threads idle, at most `WORKERS`.
+    """Returns the number of batches to process at the same time: the one that leaves the fewest threads idle, at most `WORKERS`.
 
     Only the product of a batch is fast on two threads; encoding its queries and counting its ranks are not, and would leave
     one of them idle.
@@ -113,7 +113,7 @@ def workers_for(threads: int) -> int:
 
 @contextlib.contextmanager
 def _threads_shared() -> Iterator[int]:
-    """Shares the threads that torch may use among workers, whose number it yields."""
+    """Divides torch's threads among workers, and yields the number of workers."""
     threads = torch.get_num_threads()
     workers = workers_for(threads)
     torch.set_num_threads(threads // workers)
@@ -124,8 +124,8 @@ def _threads_shared() -> Iterator[int]:
 
 
 def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, workers: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
-    """Ranks the answers of every job, in order; every worker has a batch of its own."""
-    # (B, V), for all batches: fresh pages cost as much as the arithmetic
+    """Ranks the answers of every job, in order; every worker has its own batch."""
+    # (B, V), reused for all batches: new memory costs as much as the arithmetic
     buffers: SimpleQueue[torch.Tensor] = SimpleQueue()
     for _ in range(workers):
         buffers.put(torch.empty(batch, entities))
@@ -153,7 +153,7 @@ def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, wor
 
 
 def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterator[Task]:
-    """Yields what is to be ranked, a batch at a time; the exact answers of a strict protocol are found for many batches at once."""
+    """Yields the tasks, one per batch; the exact answers of a strict protocol are found for many batches at once."""
     block = 16 * settings.batch
     for start in range(0, len(table), block):
         task = PROTOCOLS[settings.protocol](graph, table, np.arange(start, min(start + block, len(table))))

@@ -1,4 +1,4 @@
-"""Link prediction: statements that were held out are asked for their tails and heads, by two protocols.
+"""Link prediction: ranks the tails and heads of held-out statements, by two protocols.
 
 B questions · V entities.
 """
@@ -23,11 +23,11 @@ from starqe.ragged import IntArray, Ragged
 from starqe.seed import generator
 
 BATCH = 512
-"""The number of questions that are scored at once."""
+"""The number of questions per batch."""
 
 
 class GapScorer(Protocol):
-    """Anything that scores all entities as what is missing in statements."""
+    """Scores all entities as the missing part of statements."""
 
     def entity_scores(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the scores of all entities; may write to ``out`` and return it: (B, V)."""
@@ -35,22 +35,22 @@ class GapScorer(Protocol):
 
 @dataclass(frozen=True)
 class LinkProtocol:
-    """Which entities compete with the one that a statement has."""
+    """Which entities compete with the one in the statement."""
 
     same_pairs: bool
     """Whether other answers are filtered only if their statement has the same set of pairs, or whenever it has all the given ones."""
     ends_only: bool
-    """Whether entities that stand nowhere but in qualifiers are no candidates."""
+    """Whether entities that occur only in qualifiers are excluded from the candidates."""
 
 
 LINKS: Mapping[str, LinkProtocol] = {
     "published": LinkProtocol(same_pairs=True, ends_only=True),
     "ours": LinkProtocol(same_pairs=False, ends_only=False),
 }
-"""The protocols: that of the published results of link prediction with qualifiers, and the one that fits what qualifiers mean."""
+"""The protocols: that of the published results of link prediction with qualifiers, and one that follows the meaning of qualifiers."""
 
 ENDS = {"tail": TAIL, "head": HEAD}
-"""What is asked for; the names stand in place of shapes in the rows."""
+"""The missing ends; in the rows they take the place of shapes."""
 
 
 def link_rows(
@@ -79,10 +79,10 @@ def link_rows(
         row: The name of what is evaluated.
         seed: The seed that the model was trained with; the bootstrap uses it too.
         replicates: Bootstrap replicates for the confidence intervals.
-        progress: Is told after every batch.
+        progress: Called after every batch.
 
     Raises:
-        InputError: The protocol is unknown, or the split is or has no statements.
+        InputError: The protocol or the split is unknown, or the split has no statements.
         MeasureError: A score is not a number.
         UnsupportedError: The scorer cannot be asked such queries.
     """
@@ -114,7 +114,7 @@ def rank_links(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Accumulator]:
-    """Ranks the tails and heads of statements; answers that the given splits know do not compete."""
+    """Ranks the tails and heads of statements; answers that are known in the given splits do not compete."""
     entailed = Entailed(graph.known(splits))
     candidates = _Candidates(graph, protocol.ends_only)
     scores = torch.empty(BATCH, len(graph.entities))  # (B, V), for all batches

@@ -90,7 +90,7 @@ class Accumulator:
     Args:
         replicates: How many bootstrap replicates to keep; 0 means no confidence intervals.
         seed: The seed of the bootstrap.
-        stream: Tells apart accumulators of the same seed, which must draw independently.
+        stream: Distinguishes accumulators of the same seed, which must be independent.
     """
 
     def __init__(self, replicates: int = 200, seed: int = 0, stream: str = "") -> None:
@@ -115,7 +115,7 @@ class Accumulator:
         self._sums[0] += sums.sum(0)
         self._n += (counts.sum(), len(counts))
         replicates = len(self._sums) - 1
-        step = 64  # so small that the product stays in one thread: to wake another takes longer than the product
+        step = 64  # so small that the product stays in one thread: waking another takes longer than the product
         for start in range(0, len(counts) if replicates else 0, step):
             block = sums[start : start + step]
             weights = _poisson(self._random, (len(block), replicates))
@@ -135,7 +135,7 @@ class Accumulator:
         return METRICS[metric].of(dict(zip(TERMS, means.T, strict=True)))
 
     def __add__(self, other: "Accumulator") -> "Accumulator":
-        """Returns what one accumulator would hold that had seen all that both have seen."""
+        """Returns the accumulator of the ranks of both."""
         assert self._sums.shape == other._sums.shape, "accumulators of the same number of replicates can be added"
         both = Accumulator(len(self._sums) - 1)
         both._sums[:] = self._sums + other._sums

@@ -1,4 +1,4 @@
-"""The oracle: what a perfect model that cannot see qualifiers would reach (the paper's appendix on the oracle).
+"""The oracle: the results of a perfect model that cannot see qualifiers (the paper's appendix on the oracle).
 
 It knows how often each entity answers a *stripped* query (the query without its qualifier pairs) and orders entities by
 that frequency. Queries that differ in their qualifiers only get the same order, so it cannot be perfect. Entities of
@@ -25,7 +25,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 
 - ``test``: the test queries alone (the MRR of the paper's main table);
 - ``all splits``: the tables of all splits, one after the other (its Hits@10, and its appendix);
-- ``merged``: the same, but a query and answer that stand in several tables count once.
+- ``merged``: the same, but a query and answer that occur in several tables count once.
 """
 
 
@@ -35,8 +35,8 @@ def oracle(
     """Returns the rows of the oracle on the test queries: every metric, average and shape, by the protocol ``paper``.
 
     Args:
-        tables: The tables, by split and then by shape; a split that the source does not name is not looked at.
-        entities: The number of entities: all compete, those never seen as the last of all.
+        tables: The tables, by split and then by shape; splits that the source does not name are ignored.
+        entities: The number of entities: all compete, those never seen in the last place.
         source: A key of SOURCES.
         replicates: Bootstrap replicates for the confidence intervals over queries.
         seed: The seed of the bootstrap.
@@ -56,7 +56,7 @@ def oracle_ranks(table: QueryTable, sources: Sequence[QueryTable], entities: int
         table: The queries to answer; their own other answers are filtered.
         sources: The tables to count in, of the same shape.
         entities: The number of entities; those that never answer a stripped query share its last place.
-        merged: Whether a query and answer that stand in several sources count once.
+        merged: Whether a query and answer that occur in several sources count once.
     """
     group, *source_groups = _codes([_stripped(part) for part in (table, *sources)])
     seen, frequency = _frequencies(sources, source_groups, entities, merged)  # pairs of stripped query and answer, ascending
@@ -88,7 +88,7 @@ def expected_terms(ranks: Ranks) -> FloatArray:
 
 
 def _frequencies(sources: Sequence[QueryTable], groups: Sequence[IntArray], entities: int, merged: bool) -> tuple[IntArray, IntArray]:
-    """Counts how often each pair of a stripped query and an answer, packed as one number, stands in the sources."""
+    """Counts how often each pair of a stripped query and an answer, packed as one number, occurs in the sources."""
     owners = [source.answers.owner for source in sources]
     answers = np.concatenate([source.answers.items for source in sources])
     pairs = np.concatenate([group[owner] for group, owner in zip(groups, owners, strict=True)]) * entities + answers
@@ -101,7 +101,7 @@ def _frequencies(sources: Sequence[QueryTable], groups: Sequence[IntArray], enti
 
 
 def _look_up(keys: IntArray, values: IntArray, probe: IntArray) -> IntArray:
-    """Returns the value of each probed key, and 0 for one that is not there; the keys are ascending."""
+    """Returns the value of each probed key, and 0 for a missing one; the keys are ascending."""
     place = np.minimum(np.searchsorted(keys, probe), max(len(keys) - 1, 0))
     return np.where(keys[place] == probe, values[place], 0) if len(keys) else np.zeros(len(probe), np.int64)
 
@@ -125,7 +125,7 @@ def _codes(tables: Sequence[IntArray]) -> list[IntArray]:
     code, size = np.zeros(len(rows), np.int64), 1
     for column in rows.T + 1:
         span = int(column.max(initial=0)) + 1
-        if size * span >= 1 << 63:  # the next column does not fit into the number any more: number anew what is there
+        if size * span >= 1 << 63:  # the next column does not fit into the number: renumber first
             found, code = np.unique(code, return_inverse=True)
             size = len(found)
         code, size = code * span + column, size * span

@@ -1,6 +1,6 @@
-"""The published numbers, as data: what every table of ours is printed beside.
+"""The published numbers, as data: they are printed next to ours.
 
-Percent, on the seven shapes in the paper's order; a standard deviation over five seeds stands behind ``±``.
+Percent, on the seven shapes in the paper's order; the number after ``±`` is the standard deviation over five seeds.
 
 Which average? The paper's text describes macro (every query counts the same). But both Oracle rows are micro, as reproducing
 them shows, and the authors' evaluation builds its aggregator with the default, micro, and has no option for it. So the numbers of
@@ -27,14 +27,14 @@ _ORACLE = "Oracle"
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number, and its standard deviation over seeds where there is one."""
+    """One published number, and its standard deviation over seeds if it is published."""
 
     value: float
     deviation: float | None
 
 
 def published(table: str, row: str, shape: str, metric: str) -> Figure | None:
-    """Returns a number of the paper, or None where it has none. The shape may be ``average``: the mean over the shapes."""
+    """Returns a number of the paper, or None if it has none. The shape may be ``average``: the mean over the shapes."""
     line = PAPER[table].get(metric, {}).get(row)
     if line is None or shape not in (*PATTERNS, AVERAGE):
         return None
@@ -45,7 +45,7 @@ def published(table: str, row: str, shape: str, metric: str) -> Figure | None:
 
 
 def beside_paper(rows: Sequence[AnyRow], table: str, fingerprint: str) -> list[AnyRow]:
-    """Returns the rows with the paper's number in ``paper`` wherever the two can be compared.
+    """Returns the rows with the paper's number in ``paper`` where the two are comparable.
 
     That is: on the graph WD50K, by the protocol ``paper``, over the published shapes, and by micro, or for models also by macro, which
     the paper's text describes. The mean over the shapes is compared only if it is over all of the paper's.
@@ -177,7 +177,7 @@ COUNTS: Mapping[str, str] = {
     "valid": "4100 100706 2968315 15648 169195 169438 569957",
     "test": "7716 202045 6433476 38207 547272 445007 1267452",
 }
-"""How many queries each split has."""
+"""The number of queries of each split."""
 
 HUBS: Mapping[str, float] = {
     "hubs": 623,
@@ -189,10 +189,10 @@ HUBS: Mapping[str, float] = {
     "hits_at_10_of_constant_answer": 93,
     "hits_at_10_of_constant_answer_without_hubs": 3,
 }
-"""What the appendix on hubs says, by the names of `starqe.queries.hub_stats`."""
+"""The numbers of the appendix on hubs, by the names of `starqe.queries.hub_stats`."""
 
 ANSWERS_2P: Mapping[str, float] = {"max": 1_351, "upper_quartile": 3}
-"""What a footnote says about the answers of a 2p query, without naming the split."""
+"""The numbers of a footnote about the answers of a 2p query, which does not name the split."""
 
 IMPACT: Mapping[str, Mapping[str, str]] = {
     "AMRI": {
@@ -227,7 +227,7 @@ IMPACT: Mapping[str, Mapping[str, str]] = {
 
 
 def published_count(split: str, shape: str) -> int | None:
-    """Returns how many queries the paper has of a split and a shape, or None."""
+    """Returns the paper's number of queries of a split and a shape, or None."""
     return int(COUNTS[split].split()[PATTERNS.index(shape)]) if split in COUNTS and shape in PATTERNS else None
 
 

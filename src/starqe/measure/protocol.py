@@ -15,13 +15,13 @@ from starqe.ragged import IntArray, Ragged
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a protocol asks of some queries of a table."""
+    """The answers to rank and to filter, for some queries of a table."""
 
     rows: IntArray  # (queries,) int64: the rows of the table that have something to rank
     ranked: Ragged
     filtered: Ragged
     dropped: int
-    """How many of the given rows had nothing to rank."""
+    """The number of given rows that had nothing to rank."""
 
 
 def paper(_graph: Graph | None, table: QueryTable, rows: IntArray) -> Task:
@@ -37,7 +37,7 @@ def strict(graph: Graph | None, table: QueryTable, rows: IntArray) -> Task:
     """Ranks the hard answers only, filtered by all answers; queries without a hard answer are dropped.
 
     Easy answers follow from the splits before the table's own, hard ones only with it: for ``valid``, easy is what train
-    says and hard what train and valid say beyond; for ``test``, easy is what train and valid say.
+    entails and hard what only train and valid together entail; for ``test``, easy is what train and valid entail.
 
     Raises:
         MismatchError: The table was made from another graph.
@@ -67,6 +67,6 @@ def _task(rows: IntArray, ranked: Ragged, filtered: Ragged) -> Task:
 
 
 def _union(one: Ragged, other: Ragged, entities: int) -> Ragged:
-    """Returns the entities of both, ascending within a query; none stands in both."""
+    """Returns the entities of both, which are disjoint, ascending within a query."""
     keys = np.sort(np.concatenate([part.owner * entities + part.items for part in (one, other)]))
     return Ragged(one.offsets + other.offsets, (keys % entities).astype(np.int32))

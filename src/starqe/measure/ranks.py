@@ -1,4 +1,4 @@
-"""Filtered ranks: where an answer stands among all entities that are no other answer, with ties told apart.
+"""Filtered ranks: the rank of an answer among all entities that are not other answers, with explicit ties.
 
 B queries · V entities · n ranked answers.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from starqe.errors import MeasureError
 from starqe.ragged import BoolArray, FloatArray, IntArray, NumberArray, Ragged
 
-if TYPE_CHECKING:  # tables and the oracle need ranks, and no torch
+if TYPE_CHECKING:  # tables and the oracle need ranks, but not torch
     import torch
 
 SORT_FROM = 10
@@ -21,14 +21,14 @@ SORT_FROM = 10
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """How many rivals score higher than each ranked answer, and how many score the same.
+    """The number of candidates that score higher than each ranked answer, and that score the same.
 
     ``best = better + 1``, ``worst = better + equal``, ``realistic = (best + worst) / 2``.
     """
 
-    better: IntArray  # (n,) int64: rivals with a higher score
+    better: IntArray  # (n,) int64: candidates with a higher score
     equal: IntArray  # (n,) int64: candidates with the same score; the answer itself is one
-    candidates: IntArray  # (n,) int64: all that compete; the answer itself is one
+    candidates: IntArray  # (n,) int64: all candidates; the answer itself is one
 
     @property
     def best(self) -> IntArray:
@@ -58,12 +58,12 @@ def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> 
     """Ranks answers within a buffer of scores; while one is ranked, the other filtered entities of its query are ignored.
 
     Every column of the buffer is a real entity, and competes. Nothing is copied per answer: an answer is compared with
-    its whole row, and what the filtered entities added to the counts is taken off again. Beyond the buffer, memory is one
-    row and a few numbers per answer. Scores on another device are brought to the processor first.
+    its whole row, and the contribution of the filtered entities is subtracted. Beyond the buffer, memory is one
+    row and a few numbers per answer. Scores on another device are copied to the CPU first.
 
     Args:
-        scores: One row a query, one column an entity; a higher score is better, infinities are allowed. (B, V)
-        ranked: The answers to rank, a row per query, ascending, each once.
+        scores: One row per query, one column per entity; a higher score is better, infinities are allowed. (B, V)
+        ranked: The answers to rank, one row per query, ascending, without duplicates.
         filtered: The entities that do not compete with a ranked answer, in the same form; it may contain the answer itself.
 
     Raises:
@@ -107,14 +107,14 @@ def _counts(values: FloatArray, ranked: Ragged) -> tuple[IntArray, IntArray]:
     """
     better, equal = np.empty(len(ranked.items), np.int64), np.empty(len(ranked.items), np.int64)
     mask = np.empty(values.shape[1], bool)
-    few = values.shape[1] // 16  # gathering more than these costs more than it spares
+    few = values.shape[1] // 16  # gathering more than these costs more than it saves
     bounds = ranked.offsets.tolist()
     for i, row in enumerate(values):
         start, stop = bounds[i], bounds[i + 1]
         if start == stop:
             continue
         own = row[ranked.items[start:stop]]
-        np.logical_not(np.less(row, own.min(), out=mask), out=mask)  # not below, rather than above: NaN must not slip through
+        np.logical_not(np.less(row, own.min(), out=mask), out=mask)  # "not below" instead of "above": NaN must be included
         reach = np.count_nonzero(mask)
         near = row[mask] if reach <= few else row
         if np.isnan(near.max()):
@@ -135,7 +135,7 @@ def _counts(values: FloatArray, ranked: Ragged) -> tuple[IntArray, IntArray]:
 def _contains(filtered: Ragged, filter_query: IntArray, ranked: Ragged, query: IntArray, width: int) -> BoolArray:
     """Returns for each ranked answer whether it is itself among the filtered entities: (n,) bool."""
     keys = filter_query * width + filtered.items
-    assert (np.diff(keys) > 0).all(), "entities stand ascending and once in a query"
+    assert (np.diff(keys) > 0).all(), "entities are ascending and unique within a query"
     probe = query * width + ranked.items
     place = np.searchsorted(keys, probe)
     found = np.zeros(len(probe), bool)

@@ -1,4 +1,4 @@
-"""How far probabilities can be trusted: of what was given 0.7, do seven in ten come true?"""
+"""Reliability of probabilities: of the predictions with probability 0.7, do 70 % come true?"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What was said beside what came true."""
+    """Predicted probabilities compared with observed frequencies."""
 
     count: int
     ece: float
@@ -31,13 +31,13 @@ class Reliability:
     brier: float
     """The mean squared distance between probability and truth; 0 is perfect."""
     base: float
-    """The share of all cases that came true: always saying this has an ECE of 0, and a Brier score of base × (1 - base)."""
+    """The share of all cases that came true: always predicting it has an ECE of 0, and a Brier score of base × (1 - base)."""
     bins: tuple[Bin, ...]
-    """The bins that have cases, from low to high."""
+    """The bins with cases, from low to high."""
 
 
 def reliability(probability: FloatArray, truth: BoolArray, bins: int = BINS) -> Reliability:
-    """Compares probabilities (n,) with what came true (n,) bool; 1 belongs to the last bin."""
+    """Compares probabilities (n,) with outcomes (n,) bool; 1 belongs to the last bin."""
     assert len(probability) == len(truth) > 0, (len(probability), len(truth))
     assert ((probability >= 0) & (probability <= 1)).all()
     place = np.minimum((probability * bins).astype(int), bins - 1)
@@ -50,19 +50,19 @@ def reliability(probability: FloatArray, truth: BoolArray, bins: int = BINS) -> 
 
 
 def plot_reliability(found: Reliability, path: Path) -> None:
-    """Draws how often things came true beside how probable they were said to be; the size of a point is its number of cases."""
+    """Plots observed frequencies over predicted probabilities; the size of a point is its number of cases."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(4.4, 4.4), layout="constrained")
-    axes.plot([0, 1], [0, 1], color="grey", linewidth=1, label="as often as said")
-    said, held = [part.probability for part in found.bins], [part.frequency for part in found.bins]
+    axes.plot([0, 1], [0, 1], color="grey", linewidth=1, label="perfectly calibrated")
+    probabilities, frequencies = [part.probability for part in found.bins], [part.frequency for part in found.bins]
     sizes = [12 + 160 * (part.count / found.count) ** 0.5 for part in found.bins]
-    axes.plot(said, held, color="tab:blue", linewidth=1)
-    axes.scatter(said, held, s=sizes, color="tab:blue", zorder=3, label=f"{found.count:,} candidates")
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability that was given", ylabel="share that came true", aspect="equal")
+    axes.plot(probabilities, frequencies, color="tab:blue", linewidth=1)
+    axes.scatter(probabilities, frequencies, s=sizes, color="tab:blue", zorder=3, label=f"{found.count:,} candidates")
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
     axes.set_title(f"ECE {found.ece:.3f}, Brier {found.brier:.3f}", fontsize=10)
     axes.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=150)

@@ -1,6 +1,6 @@
-"""Rows: the form of every result, from an evaluation to a printed table.
+"""Result rows: the type of every result, from evaluations to printed tables.
 
-Beside the shapes stand ``average``, the mean over the shapes, and ``all``, where the queries of all shapes are pooled.
+In addition to the shapes there are ``average``, the mean over the shapes, and ``all``, with the queries of all shapes pooled.
 """
 
 import math
@@ -18,27 +18,27 @@ AVERAGE, ALL = "average", "all"
 """The names, in place of a shape, of the mean over the shapes and of all queries pooled."""
 
 OPTIONAL = ("deviation", "missing")
-"""The cells that JSON leaves out where they are empty."""
+"""The cells that JSON omits if they are empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One number and what it is about."""
+    """One number with its description."""
 
     name: str
     """What was evaluated: ``row`` in JSON and CSV."""
     shape: str
     metric: str
     average: str
-    """``micro`` or ``macro``; empty where nothing is averaged."""
+    """``micro`` or ``macro``; empty if nothing is averaged."""
     protocol: str
     n: int
     """The number of things that count the same: ranked answers for micro, queries for macro."""
     seed: int | tuple[int, ...] | None
     ours: float | None
-    """In percent where the metric is a share; None where there is no number."""
+    """In percent if the metric is a share; None if there is no number."""
     paper: float | None = None
-    """The published number that can be compared with ours."""
+    """The comparable published number."""
     low: float | None = None
     """The lower end of the confidence interval over queries."""
     high: float | None = None
@@ -53,16 +53,16 @@ class Row:
     @property
     def number(self) -> float:
         """``ours`` of a row that has a number."""
-        assert self.ours is not None, "rows without a number are sorted out before"
+        assert self.ours is not None, "rows without a number are filtered out before"
         return self.ours
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's, or None where one is missing."""
+        """Ours minus the paper's, or None if one is missing."""
         return None if self.ours is None or self.paper is None else self.ours - self.paper
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the cells as JSON has them."""
+        """Returns the cells for JSON."""
         cells = {_key(field.name): getattr(self, field.name) for field in fields(self)}
         kept = {key: value for key, value in cells.items() if key not in OPTIONAL or value not in (None, "")}
         return {**kept, "seed": list(self.seed) if isinstance(self.seed, tuple) else self.seed}
@@ -75,7 +75,7 @@ class Row:
             InputError: A cell is missing, unknown or of the wrong type.
         """
         known = {_key(field.name): field.name for field in fields(cls)}
-        cells = {key: value for key, value in cells.items() if key != "difference"}  # follows from two others
+        cells = {key: value for key, value in cells.items() if key != "difference"}  # it is computed from two others
         if unknown := sorted(cells.keys() - known.keys()):
             raise InputError(f"the cells of a row are {', '.join(known)}; found '{unknown[0]}'")
         values: dict[str, Any] = {known[key]: tuple(value) if isinstance(value, list) else value for key, value in cells.items()}
@@ -98,14 +98,14 @@ def _key(field: str) -> str:
 
 
 def _runtime_types(hint: Any) -> tuple[type, ...]:
-    """Returns the classes that a value of this type has at run time; a whole number is a float, too."""
+    """Returns the runtime classes of values of this type; an int counts as a float."""
     parts = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     plain = tuple(getattr(part, "__origin__", part) for part in parts)
     return (*plain, int) if float in plain else plain
 
 
 def check_names(shapes: Iterable[str]) -> None:
-    """Checks that no shape has the name of a result over all shapes.
+    """Checks that no shape has a name that is reserved for results over all shapes.
 
     Raises:
         InputError: A shape has such a name.
@@ -125,7 +125,7 @@ def report(
     ties: str,
     confidence: float = 0.95,
 ) -> list[Row]:
-    """Returns the rows of what was summed by shape: every metric and average, by shape and overall.
+    """Returns the rows of accumulated ranks: every metric and average, by shape and overall.
 
     Args:
         sums: One accumulator per shape.
@@ -137,7 +137,7 @@ def report(
         confidence: The confidence of the intervals.
 
     Raises:
-        InputError: A shape is called as the results over all shapes are.
+        InputError: A shape has a reserved name.
     """
     check_names(sums)
     rows = []
@@ -157,7 +157,7 @@ def report(
 
 
 def over_seeds(rows: Iterable[AnyRow]) -> list[AnyRow]:
-    """Merges the rows that differ in nothing but their seed: mean and standard deviation of ``ours``.
+    """Merges the rows that differ only in their seed: mean and standard deviation of ``ours``.
 
     The deviation is that of a sample (n - 1), and None for a single seed. Intervals over queries are dropped: they say
     nothing about seeds. ``seed`` becomes all seeds; the order is that of first mention.

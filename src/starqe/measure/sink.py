@@ -40,7 +40,7 @@ class RankSink:
 
 @contextlib.contextmanager
 def rank_sink(path: Path, overwrite: bool = False) -> Iterator[RankSink]:
-    """Opens a file for ranks, which is there, complete, when the block ends, and not there at all when it fails.
+    """Opens a file for ranks; it is complete when the block ends, and does not exist if the block fails.
 
     Raises:
         StorageError: The file exists and may not be replaced, or the disk refuses.

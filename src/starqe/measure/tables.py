@@ -1,4 +1,4 @@
-"""Tables for people: rows of results as Markdown, CSV or LaTeX, ours beside the paper's and the difference."""
+"""Result tables: Markdown, CSV or LaTeX, with our numbers, the paper's and the difference."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ LONG = (
 class Grid:
     """One table: a title, the heads of the columns after the first, and lines with their names.
 
-    Results stand by their name (lines) and shape (columns), all of one metric, average and protocol.
+    Results are arranged by name (lines) and shape (columns), all of one metric, average and protocol.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Grid:
 def grids(rows: Iterable[Row], stacked: bool = False) -> list[Grid]:
     """Arranges rows into one grid for each metric, average and protocol; several seeds become mean ± standard deviation.
 
-    The paper's number and the difference stand behind ours in a cell or, stacked, in lines below: narrow enough for a terminal.
+    The paper's number and the difference follow ours in a cell or, stacked, in lines below: narrow enough for a terminal.
     """
     rows = _one_per_cell(rows)
     keys = dict.fromkeys((row.metric, row.average, row.protocol) for row in rows)
@@ -53,7 +53,7 @@ def grids(rows: Iterable[Row], stacked: bool = False) -> list[Grid]:
 def cell(row: Row) -> str:
     """Writes one result: ``52.10 ± 0.30 (51.72, +0.38)`` is ours, its deviation over seeds, the paper's, and the difference.
 
-    Where there is none, ``missing`` says why, or a dash stands.
+    Without a number, the cell says why it is missing, or has a dash.
     """
     if row.ours is None:
         missing = row.missing or "–"
@@ -75,7 +75,7 @@ def latex(rows: Iterable[Row]) -> str:
 
 
 def comma_separated(rows: Iterable[Row]) -> str:
-    """Writes one line per number, unrounded, with every column and those that only some rows have."""
+    """Writes one line per number, unrounded, with all columns, including those that only some rows have."""
     lines = []
     for row in rows:
         seed = " ".join(map(str, row.seed)) if isinstance(row.seed, tuple) else row.seed

@@ -1,4 +1,4 @@
-"""How queries are embedded: query tables become tensors, tensors become query vectors, query vectors become scores."""
+"""Embeds queries: from query tables to tensors, to query vectors, to scores."""
 
 from starqe.model.batch import Batch, collate
 from starqe.model.config import ModelConfig

@@ -19,7 +19,7 @@ class Batch:
     """One graph whose parts are the queries.
 
     B queries · N nodes · E edges · Q qualifier pairs. An entity is one node of a query, however often the query
-    mentions it; every variable and blank node is a node of its own.
+    mentions it; every variable and blank node is a separate node.
     """
 
     node: Tensor  # (N,) rows of the input embedding
@@ -157,4 +157,4 @@ def _check(what: str, ids: IntArray, limit: int) -> None:
     # One comparison as unsigned numbers finds negative ids and ids that are too large.
     if len(ids) and ids.view(f"u{ids.itemsize}").max() >= limit:
         wrong = ids[(ids < 0) | (ids >= limit)][0]
-        raise InputError(f"{what} is an id from 0 to {limit - 1}, found {wrong}. Do the queries belong to another graph than the model?")
+        raise InputError(f"{what} is an id from 0 to {limit - 1}, found {wrong}. Do the queries belong to another graph?")

@@ -20,7 +20,7 @@ def complex_multiply(node: Tensor, relation: Tensor) -> Tensor:
 def rotate(node: Tensor, relation: Tensor) -> Tensor:
     """Turns each complex number of the node by the angle of the relation's: a product with r / |r|.
 
-    A number of the relation closer to zero than `SMALLEST_MODULUS` has no reliable angle, and shrinks the node instead.
+    A number of the relation closer to zero than `SMALLEST_MODULUS` has no reliable angle, and scales the node down instead.
     """
     re, im = relation.chunk(2, dim=-1)
     modulus = (re.square() + im.square()).clamp_min(SMALLEST_MODULUS**2).sqrt()
@@ -67,4 +67,4 @@ NEUTRAL: Mapping[str, Callable[[int], Tensor]] = {
     "convolve": lambda width: _one_and_zeros(1, width),
     "subtract": torch.zeros,
 }
-"""The relation of a given width that leaves a node as it is (and for "correlate", its features in another order)."""
+"""The relation of a given width that leaves a node unchanged (for "correlate", up to the order of its features)."""

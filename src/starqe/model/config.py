@@ -1,4 +1,4 @@
-"""Every choice of the model, in one section. Importing this module loads no torch."""
+"""The hyper-parameters of the model. Importing this module does not load torch."""
 
 from typing import Literal, Self
 
@@ -16,19 +16,19 @@ Steps = Literal["layers", "diameter", "diameter+1"]
 
 
 class ModelConfig(Section):
-    """The model: how a query becomes a vector, and how the vector is compared with the entities.
+    """The model: how a query is embedded, and how its vector is compared with the entities.
 
-    The defaults are the paper's best row, with the dropout that worked best in our trials.
+    The defaults are those of the paper's best row, with the dropout that worked best in our experiments.
     """
 
     width: int = pydantic.Field(default=192, ge=1)
     """The width of every embedding."""
     layers: int = pydantic.Field(default=3, ge=0)
-    """The number of layers; 0 pools the input embeddings as they are. With steps by diameter and separate layers, the most steps."""
+    """The number of layers; 0 pools the input embeddings directly. With steps by diameter and separate layers, the maximum of steps."""
     steps: Steps = "layers"
-    """How often messages are passed: once per layer, as often as the query's diameter, or once more than that."""
+    """The number of message passing steps: one per layer, the query's diameter, or one more than that."""
     shared: bool = False
-    """Whether one layer is repeated in every step (true) or each step has its own layer (false)."""
+    """Whether all steps share one layer (true) or each step has its own (false)."""
     pair_composition: Composition = "multiply"
     """How the value and the relation of a qualifier pair become one vector."""
     edge_composition: Composition = "multiply"
@@ -40,17 +40,17 @@ class ModelConfig(Section):
     heads: int = pydantic.Field(default=8, ge=1)
     """The number of attention heads, wherever attention is chosen; it divides the width."""
     activation: Activation = "leaky-relu"
-    """The function at the end of every layer."""
+    """The activation function of every layer."""
     bias: bool = True
     """Whether a layer adds a bias."""
     batch_norm: bool = False
     """Whether a layer normalises each feature over the nodes of the batch."""
     dropout: float = pydantic.Field(default=0.3, ge=0, lt=1)
-    """The share of features that is dropped from the sums of the messages; the self loop is not dropped."""
+    """The share of features that are dropped from the sums of the messages; the self loop is not dropped."""
     input_dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    """The share of features that is dropped from the input embeddings of the nodes."""
+    """The share of features that are dropped from the input embeddings of the nodes."""
     initial_length: float = pydantic.Field(default=1.0, gt=0)
-    """The initial length of the input embeddings. Short ones leave less noise in rare entities, and need batch norm."""
+    """The initial length of the input embeddings. Short ones add less noise for rare entities, and need batch norm."""
     pooling: Pooling = "target"
     """Which final representations make the query vector: the target's, or a sum over nodes on edges, all nodes, all nodes and relations."""
     similarity: SimilarityName = "dot"

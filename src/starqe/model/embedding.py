@@ -1,6 +1,6 @@
 """The input embedding, with one dense gradient that is filled in place.
 
-The embedding is by far the largest parameter, and two places give it a gradient: the scores against the entities, which are
+The embedding is by far the largest parameter, and its gradient comes from two places: the scores against the entities, which are
 dense, and the nodes of the queries, which are few rows. Autograd would make a dense matrix for each and add them; here both
 write into ``.grad`` itself. So this gradient comes from ``backward()``, not from ``torch.autograd.grad``.
 """
@@ -48,9 +48,9 @@ def adopt_gradient(matrix: Tensor, gradient: Tensor, factor: float) -> None:
 
     Args:
         matrix: A leaf, or a view of the leading rows of one.
-        gradient: As many rows as the leaf has; the rows after those of the matrix are zero. If the leaf has no gradient yet, this
+        gradient: As many rows as the leaf; the rows after those of the matrix are zero. If the leaf has no gradient yet, this
             tensor becomes it.
-        factor: The gradient of what follows.
+        factor: The upstream gradient.
     """
     leaf = leaf_of(matrix)
     if leaf.grad is None:
@@ -68,7 +68,7 @@ def spread_gradient(matrix: Tensor, index: Tensor, gradient: Tensor) -> None:
 
 
 def leaf_of(matrix: Tensor) -> Tensor:
-    """Returns the leaf that a matrix is, or whose leading rows it views."""
+    """Returns the leaf of a matrix: itself, or the parameter whose leading rows it views."""
     leaf = matrix if matrix._base is None else matrix._base
     assert leaf.is_leaf, "not a view of a parameter"
     assert (leaf.data_ptr(), leaf.stride()) == (matrix.data_ptr(), matrix.stride()), "not the leading rows of a parameter"

@@ -60,7 +60,7 @@ class Encoder(nn.Module):
             if number + 1 < len(steps) or self.pool.relations:
                 relations = layer.update_relations(relations)  # type: ignore[operator]
             if edge_end is not None and pair_end is not None:
-                # A query that has stopped keeps its relations as well.
+                # A query that has done its steps keeps its relations as well.
                 going = (count > number)[batch.query_of_node[batch.edge_head]][:, None]  # (E, 1)
                 edge_end = torch.where(going, relations.index_select(0, forward), edge_end)
                 pair_end = torch.where(going[batch.pair_edge], relations.index_select(0, pair), pair_end)

@@ -55,7 +55,7 @@ class StarELayer(nn.Module):
         self.activate = ACTIVATE[config.activation]()
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialises the weights; the loop relation as what changes a node least (see `NEUTRAL`), and the bias as 0."""
+        """Initialises the weights; the loop relation is neutral (see `NEUTRAL`), and the bias is 0."""
         for matrix in (self.forward_weight, self.backward_weight, self.loop_weight, self.relation_weight):
             if matrix is not None:
                 xavier(matrix, generator)

@@ -25,7 +25,7 @@ class Qualify(nn.Module, ABC):
 
     @abstractmethod
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
-        """Returns what the pairs contribute in either direction. (Q, D) -> (E, D), or (Q, D) where pairs stay apart."""
+        """Returns what the pairs contribute in either direction. (Q, D) -> (E, D), or (Q, D) if the pairs are kept separate."""
 
     @abstractmethod
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class AttendQualify(Qualify):
     """Attends, head by head: h = Σ_u α_u u over u in {r, W_q h_q1, W_q h_q2, …}.
 
     α is the softmax over u of LeakyReLU(a · [r ; u]). The relation itself is among the items, so that an edge without
-    pairs gives r; an attention over the pairs alone would give zero and mute the edge.
+    pairs has the result r; attention over the pairs alone would result in zero and silence the edge.
     """
 
     def __init__(self, width: int, heads: int) -> None:

@@ -1,11 +1,11 @@
-"""Sums and softmax over the rows that belong together, in plain torch."""
+"""Segment sums and softmax, in plain torch."""
 
 import torch
 from torch import Tensor
 
 
 def segment_sum(values: Tensor, segment: Tensor, count: int) -> Tensor:
-    """Sums the rows of each segment; a segment without rows gives zero. (n, ...) -> (count, ...)."""
+    """Sums the rows of each segment; the sum of a segment without rows is zero. (n, ...) -> (count, ...)."""
     return values.new_zeros(count, *values.shape[1:]).index_add_(0, segment, values)
 
 

@@ -16,11 +16,11 @@ from torch import Tensor
 SMALLEST_NORM = 1e-12
 SMALLEST_DISTANCE = 1e-4
 FEW = 4
-"""Up to this many vectors, the product is computed in the order that is faster for few vectors."""
+"""Up to this number of vectors, the product is computed in the order that is faster for few vectors."""
 
 
 class Similarity(ABC):
-    """One similarity; without state."""
+    """A stateless similarity."""
 
     sums = False
     """Whether the gradients need the row and column sums of H."""
@@ -29,7 +29,7 @@ class Similarity(ABC):
 
     @abstractmethod
     def terms(self, entities: Tensor) -> Tensor | None:
-        """Returns what the scores need of each entity beside the products. (V,)."""
+        """Returns the term of each entity that the scores need in addition to the products. (V,)."""
 
     def operand(self, vectors: Tensor) -> Tensor:
         """Returns the left side of the products. (B, D)."""

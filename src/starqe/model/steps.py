@@ -1,6 +1,6 @@
 """Plans what each step of message passing computes: integer work, done once per batch.
 
-N nodes · E edges · Q pairs. A query that has done its steps keeps its nodes as they are. What is not read later
+N nodes · E edges · Q pairs. A query that has done its steps keeps its nodes unchanged. What is not read later
 is not computed: with target pooling, the last step updates the targets only.
 """
 
@@ -90,5 +90,5 @@ def _direction(sends: Tensor, source: Tensor, receiver: Tensor, edge_place: Tens
 
 
 def _places(chosen: Tensor) -> Tensor:
-    """Numbers the chosen ones from 0 on; the numbers of the others are meaningless."""
+    """Numbers the chosen positions from 0; the numbers of the others are meaningless."""
     return chosen.cumsum(0) - 1

@@ -1,4 +1,4 @@
-"""How it is reasoned: one-hop predictions and known facts become the truth of a whole query, by fuzzy logic."""
+"""Reasoning: combines one-hop predictions and known facts into the truth of a whole query, by fuzzy logic."""
 
 from starqe.reason.executor.executor import Executor, Result, Tuples
 from starqe.reason.executor.explain import Support, Way

@@ -7,7 +7,7 @@ validation statements are added? A calibrated run folder has
     answering.json    {"format": "starqe answering", "version": 2, settings, one_hop, executor, answers}
     predictor/        the one-hop predictor, if there is one; else the encoder predicts single facts too
 
-The file is written in one step at the end, so a calibration that is interrupted leaves the one before.
+The file is written atomically at the end, so an interrupted calibration leaves the previous one.
 
 B questions or queries · K candidates · V entities.
 """
@@ -48,7 +48,7 @@ OLD_FORMAT, OLD_HEADER = "starqe reasoning", "reasoning.json"  # until version 1
 MIN_STATEMENTS = 50
 """Probabilities fitted on fewer validation statements count as not calibrated: a share of 50 cases has a standard error of up to 0.07."""
 MIN_POSITIVES = 20
-"""The same for the candidates among them that came true: with fewer, there is no telling how the share depends on the score."""
+"""The same for the candidates that came true: with fewer, the dependence of the share on the score cannot be estimated."""
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
 """The weights of the executor that are tried; the encoder has the rest."""
@@ -59,7 +59,7 @@ FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
 _BATCH = 64
 
 RankedBy = Literal["mixture", "encoder"]
-"""What ranks the answers that are not known."""
+"""The scorer of answers that are not known."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Evidence:
 
     @property
     def note(self) -> str:
-        """What a reader of the probabilities should know: nothing if there is enough data."""
+        """A warning about the probabilities; empty if there is enough data."""
         if self.enough:
             return ""
         return (
@@ -107,13 +107,13 @@ class Calibration:
     weights: Weights
     """The weights of the mixture."""
     predictor: bool
-    """Whether a one-hop predictor in the run's folder predicts single facts, or the encoder."""
+    """Whether a one-hop predictor in the run folder predicts single facts; else the encoder does."""
     answers: Mapping[RankedBy, AnswerProbability] = field(default_factory=dict)
-    """The probabilities of answers, by what ranks them; empty for a run that is only measured."""
+    """The probabilities of answers, by scorer; empty for a run that is only measured."""
 
 
 def save_calibration(folder: Path, calibration: Calibration) -> None:
-    """Writes a calibration into a run's folder, in one step.
+    """Writes a calibration into a run folder atomically.
 
     Raises:
         StorageError: The folder cannot be written.
@@ -157,7 +157,7 @@ def load_calibration(folder: Path, graph: Graph) -> Calibration:
 
 def _answers_of(content: Mapping[str, Any], path: Path, graph: Graph) -> AnswerProbability:
     counts = content.get("evidence")
-    # Runs of version 1 did not count: their number of validation statements is known, and has to do.
+    # Runs of version 1 did not count cases: the number of validation statements is used instead.
     evidence = Evidence(**counts) if counts is not None else Evidence(len(graph.known(["valid"])), 0, MIN_POSITIVES)
     return AnswerProbability(Logistic.read(content, len(FEATURES), path), evidence)
 
@@ -172,7 +172,7 @@ def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int =
         QueryError: The graph has no validation statements to learn from.
     """
     if not len(graph.known(["valid"])):
-        raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it anew")
+        raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it again")
     cases = [
         _fact_cases(graph, scorer, sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration")))
         for shape in ONE_HOP.values()
@@ -249,7 +249,7 @@ def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: Qu
 
 
 def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable]) -> AnswerProbability:
-    """Fits the probability of answers on validation queries, so for queries that do lack an answer; the scorer knows train only.
+    """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
 
     Raises:
         QueryError: No validation query has a hard answer.
@@ -279,7 +279,7 @@ def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Ma
 
 
 def _answer_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[list[Shape], Best, BoolArray]]:
-    """Asks queries with their easy answers as known: the best candidates of each, and which of them are hard answers. (B, K) bool."""
+    """Scores queries with their easy answers as known; returns the best candidates, and which of them are hard answers. (B, K) bool."""
     found = []
     for table in tables.values():
         task = strict(graph, table, np.arange(len(table)))

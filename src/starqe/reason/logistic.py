@@ -34,7 +34,7 @@ class Logistic:
         return cls(tuple(weights), float(bias))  # type: ignore[arg-type]
 
     def written(self) -> dict[str, Any]:
-        """Returns the numbers as JSON has them."""
+        """Returns the numbers for JSON."""
         return {"weights": list(self.weights), "bias": self.bias}
 
     def logits(self, features: FloatArray) -> FloatArray:
@@ -50,9 +50,9 @@ def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> 
     """Fits the weights that make the truth most likely, with a small penalty on their squares, so that they stay finite.
 
     Args:
-        features: What is known of each case. (n, k)
+        features: The features of each case. (n, k)
         truth: Whether it came true. (n,) bool
-        ridge: The penalty; the bias has none but for a trace that keeps it finite where all cases are alike.
+        ridge: The penalty; that of the bias is tiny, and keeps it finite if all cases are equal.
     """
     design = np.concatenate([features, np.ones((len(features), 1))], axis=1).astype(float)  # (n, k+1)
     penalty = np.full(design.shape[1], ridge)
@@ -65,7 +65,7 @@ def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> 
         slope = design.T @ (share - target) + penalty * weights
         curve = (design * (share * (1 - share))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
-        # Far from the optimum a whole step can overshoot: halve it until it helps.
+        # Far from the optimum a full step can overshoot: halve it until it improves the objective.
         while (value := _objective(design, target, weights - step, penalty)) > best + 1e-12 and np.abs(step).max() > 1e-9:
             step = step / 2
         weights = weights - step

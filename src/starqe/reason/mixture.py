@@ -1,4 +1,4 @@
-"""The mixture: what the encoder says of a whole query, and what the executor derives edge by edge.
+"""The mixture of the encoder, which scores a whole query, and the executor, which derives answers edge by edge.
 
 Both become logarithms (of the softmax over all entities, and of the truth), and are added with weights: one weight per class of
 shapes, fitted on validation queries (`starqe.reason.calibration`), so that shapes never seen in validation have a weight too.
@@ -27,10 +27,10 @@ _LEAST = 1e-12  # a truth of 0 has no logarithm
 
 
 def shape_class(shape: Shape) -> str:
-    """Says which class a shape belongs to.
+    """Returns the class of a shape.
 
     One edge is a one-hop; two edges that join an anchor with the target are an intersection, three or more a larger one; edges one
-    after the other are a path; all else (and every cycle) is mixed. The directions of the edges do not matter.
+    after the other are a path; everything else (and every cycle) is mixed. The directions of the edges do not matter.
     """
     if len(shape.edges) == 1:
         return "one-hop"
@@ -48,7 +48,7 @@ class Weights:
 
     @classmethod
     def read(cls, values: Mapping[str, float], where: str) -> Self:
-        """Reads weights that were kept.
+        """Reads saved weights.
 
         Raises:
             StorageError: They are of other classes.
@@ -66,7 +66,7 @@ class Weights:
 
 
 ENCODER, EXECUTOR, EVEN = (Weights(dict.fromkeys(CLASSES, weight)) for weight in (0.0, 1.0, 0.5))
-"""One of the two switched off, and both alike."""
+"""Weights for the encoder alone, the executor alone, and both equally."""
 
 
 class PartsScorer(Scorer, Protocol):

@@ -16,7 +16,7 @@ from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, shape_class
 
 FEATURES = ("score", "log share", "log rank", "log known answers", *CLASSES)
-"""What the probability of an answer is computed from."""
+"""The features of the probability of an answer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ PREDICTOR = "predictor"
 
 @dataclass(frozen=True, eq=False)
 class Reasoner:
-    """Encoder and one-hop predictor of a run with their fitted numbers; which statements are known is said on use."""
+    """Encoder and one-hop predictor of a run with their fitted parameters; the caller chooses which splits are known."""
 
     graph: Graph
     encoder: EncoderScorer
@@ -82,7 +82,7 @@ RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
     "executor": lambda reasoner: reasoner.executor(["train"]),
     "mixture": lambda reasoner: reasoner.mixture(["train"]),
 }
-"""What ranks answers when a reasoner is evaluated: whatever looks facts up knows train only."""
+"""The scorers of a reasoner in an evaluation: they look up facts in train only."""
 
 
 def fit_reasoner(
@@ -116,10 +116,10 @@ def fit_reasoner(
 def save_reasoner(
     folder: Path, reasoner: Reasoner, predictor: PredictorRun | None, answers: Mapping[RankedBy, AnswerProbability] | None = None
 ) -> None:
-    """Keeps what was fitted in the run's folder, with the predictor that it was fitted for and the probabilities of answers.
+    """Saves what was fitted in the run folder, with its predictor and the probabilities of answers.
 
-    The calibration that was there before stays until the new one takes its place in one step. Only where another predictor
-    replaces the one in the folder, the old calibration, which does not fit it, goes a moment earlier.
+    The previous calibration stays until the new one replaces it atomically. Only where another predictor
+    replaces the one in the folder, the old calibration, which does not fit it, is removed a moment earlier.
 
     Raises:
         StorageError: The folder cannot be written.
@@ -137,7 +137,7 @@ def save_reasoner(
 
 
 def _check_predictor(run: Run, predictor: PredictorRun) -> None:
-    """Makes sure that a predictor may be calibrated: what it learned from is the train split of the run's graph."""
+    """Checks that a predictor was trained only on the train split of the run's graph."""
     trained_on = read_header(predictor.folder / RUN_HEADER, RUN_FORMAT)["fingerprint"]  # whatever graph it was opened with
     if trained_on != run.graph.fingerprint:
         raise MismatchError(

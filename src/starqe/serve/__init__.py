@@ -1,4 +1,4 @@
-"""How it is reached: HTTP, the SPARQL protocol, and the page."""
+"""The service: HTTP, the SPARQL protocol, and the page."""
 
 from starqe.serve.app import create_app
 from starqe.serve.settings import ServeSettings

@@ -74,7 +74,7 @@ def _guards(service: Service) -> list[Middleware]:
 def _add_watching(app: FastAPI, service: Service) -> None:
     @app.get("/health", tags=["watching"])
     async def health() -> Health:
-        """Tells that the service is running."""
+        """Confirms that the service is running."""
         return Health()
 
     @app.get(

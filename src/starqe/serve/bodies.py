@@ -99,7 +99,7 @@ class Drawing(_Given):
 
 
 class OneAnswer(Named):
-    """An entity that answers the query."""
+    """An answer entity."""
 
     known: bool
     """Whether the graph entails it."""
@@ -138,7 +138,7 @@ class AskAnswer(_Given):
     known_splits: list[str]
     """The splits of the graph that count as known."""
     notes: list[str]
-    """What was left out, or is approximate."""
+    """Notes on what was left out or is approximate."""
     calibrated: bool
     """Whether the probabilities were fitted on enough validation data to be taken as probabilities."""
     counts: Counts
@@ -190,13 +190,13 @@ class ExplainAnswer(_Given):
     assignment: dict[str, Named]
     """The value of every variable."""
     note: str
-    """How far the explanation can be trusted."""
+    """A note on the reliability of the explanation."""
     calibrated: bool
     """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     drawing: Drawing
     reasons: list[Why]
     views: Views | None
-    """For a prediction: what its probability is made of."""
+    """For a prediction: the components of its probability."""
 
 
 class FoundName(Named):

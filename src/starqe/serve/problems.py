@@ -29,14 +29,14 @@ class HttpError(Exception):
 
 
 class BusyError(HttpError):
-    """The service has too much to do; the client may try again."""
+    """The service is overloaded; the client may try again."""
 
     def __init__(self, message: str, retry_seconds: int, kind: str = "Busy") -> None:
         super().__init__(503, message, kind, {"Retry-After": str(retry_seconds)})
 
 
 class ClientGoneError(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 def error_response(
@@ -62,4 +62,4 @@ def refusal(error: StarqeError) -> Response | None:
 def failure() -> tuple[str, Response]:
     """Returns an id for the log, and the response to an unexpected exception, which contains nothing but the id."""
     id_ = secrets.token_hex(6)
-    return id_, error_response(500, "InternalError", f"something went wrong here. The log of the service has it under the id {id_}")
+    return id_, error_response(500, "InternalError", f"an internal error occurred. The log of the service has it under the id {id_}")

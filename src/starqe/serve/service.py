@@ -1,4 +1,4 @@
-"""What all routes share: an answerer behind queues, and its limits."""
+"""The service behind all routes: an answerer with its queues and limits."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from starqe.serve.settings import ServeSettings
 T = TypeVar("T")
 log = logging.getLogger("starqe.serve")
 SHORT_BYTES = 2_048
-"""Longer queries are read in a thread of their own: reading takes time in proportion to the length."""
+"""Longer queries are parsed in a separate thread, since the time for parsing grows with the length."""
 BATCHED_ATOMS = 4
 """Queries with more triple patterns are never batched: they may take long, and others would wait for them."""
 
@@ -43,15 +43,15 @@ class AskOptions:
 
 @dataclass(frozen=True)
 class _Ask:
-    """What queries that are answered together have in common."""
+    """The properties that queries of one batch have in common."""
 
     options: AskOptions
     supported: bool
-    """Whether SELECT has further variables, which every answer is explained for."""
+    """Whether SELECT has further variables, so that every answer is explained."""
 
 
 class Service:
-    """Answers many clients at a time.
+    """Answers many clients concurrently.
 
     One thread reads queries and looks up names, two answer (see `Batches`), and one writes responses. So a query that breaks a
     rule is refused before it waits, and the threads that answer never wait for the network or for JSON.
@@ -68,7 +68,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends; indexes that the first queries need are built before."""
+        """Answers until the block ends; indexes are built first."""
         self.answerer.warm_up()
         async with self.batches.running():
             yield
@@ -82,7 +82,7 @@ class Service:
 
         Raises:
             HttpError: The text is not Unicode, is too long, or too many long ones wait.
-            SparqlError: The text is not of the language, or asks for too much at once.
+            SparqlError: The text is not valid, or the query is too large.
         """
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise HttpError(400, "a query is Unicode text, found half a surrogate pair")
@@ -96,7 +96,7 @@ class Service:
         return await self._read_long(text, client)
 
     async def _read_long(self, text: str, client: Request) -> SparqlRequest:
-        """Reads a long query in a thread of its own, so that short ones need not wait for it."""
+        """Reads a long query in a separate thread, so that short ones do not have to wait."""
         if self._long >= self.settings.slow_waiting:
             raise BusyError(f"{self._long} long queries wait already. Try again later", self.settings.retry_seconds)
         self._long += 1
@@ -111,14 +111,14 @@ class Service:
         return await self.batches.first(asyncio.wrap_future(self._reading.submit(function)), _gone(client))
 
     async def write(self, function: Callable[[], T], client: Request) -> T:
-        """Returns what a function writes. It runs in a thread of its own: a long response holds up neither clients nor answers."""
+        """Returns what a function writes. It runs in a separate thread: a long response blocks neither clients nor answers."""
         return await self.batches.first(asyncio.wrap_future(self._writing.submit(function)), _gone(client))
 
     async def ask(self, request: SparqlRequest, options: AskOptions, client: Request) -> Answers:
         """Answers a query.
 
         Raises:
-            HttpError: More answers are asked for than are given, or there is too much to do.
+            HttpError: More answers are requested than the limit, or the service is overloaded.
             UnsupportedError: The query is valid, but nothing here can answer it.
         """
         if options.top is not None and options.top > self.settings.top:
@@ -129,12 +129,12 @@ class Service:
         return found
 
     async def ask_known(self, text: str, client: Request) -> StoreResult:
-        """Answers any SPARQL query from known facts. It is stopped when its time is over, or when the client leaves.
+        """Answers any SPARQL query from known facts. It is stopped at its time limit, or when the client disconnects.
 
         Raises:
             QueryError: The text is not SPARQL.
             UnsupportedError: It asks another service, or needs too much memory.
-            HttpError: The time for a query is over.
+            HttpError: The time limit is reached.
         """
         waiting = threading.Event()
         waiting.set()
@@ -174,7 +174,7 @@ class Service:
                 )
             case "explain":
                 return [self.answerer.explain(request, entity, deadline=deadline) for request, entity in items]
-        self._examples = self._examples or examples(self.answerer.graph)  # kept even if all clients have left
+        self._examples = self._examples or examples(self.answerer.graph)  # kept even if all clients have disconnected
         return [self._examples] * len(items)
 
 

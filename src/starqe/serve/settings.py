@@ -1,4 +1,4 @@
-"""Settings of the service: who may ask, how much at once, and for how long."""
+"""Settings of the service: access, and limits on size and time."""
 
 import pydantic
 
@@ -8,14 +8,14 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class ServeSettings(Section):
-    """The limits of the service, and who may ask."""
+    """Access control and limits of the service."""
 
     name: str = "graph"
     """Name of the graph on the page."""
     hosts: tuple[str, ...] = LOCAL_HOSTS
     """Host names that the service answers to (the Host header); ``*`` allows every name."""
     token: str | None = pydantic.Field(default=None, min_length=1, repr=False)
-    """Token that clients have to send; without one, everybody who can reach the service is answered."""
+    """Token that clients have to send; without one, every client is answered."""
     cors: tuple[str, ...] = ()
     """Origins whose pages may ask from a browser; ``*`` allows every page."""
     log_queries: bool = False
@@ -43,11 +43,11 @@ class ServeSettings(Section):
     waiting: int = pydantic.Field(default=64, ge=1)
     """Maximum number of queries that wait; the next one is refused with 503."""
     quick_seconds: float = pydantic.Field(default=0.3, gt=0)
-    """How long a query may hold up others (or four times the usual time, if that is more); then it moves to the slow lane."""
+    """How long a query may delay others (or four times the usual time, if that is more) before it moves to the slow lane."""
     slow_waiting: int = pydantic.Field(default=8, ge=0)
     """Maximum number of queries that wait in the slow lane; the next one is refused with 503."""
     requests: int = pydantic.Field(default=128, ge=1)
-    """Maximum number of requests that are handled at a time; the next one is refused with 503."""
+    """Maximum number of concurrent requests; the next one is refused with 503."""
     connections: int = pydantic.Field(default=512, ge=1)
     """Maximum number of open connections; on the next ones only /health and /metrics are answered, and then none at all."""
     seconds: float = pydantic.Field(default=10.0, gt=0)
@@ -59,7 +59,7 @@ class ServeSettings(Section):
     unsent_bytes: int = pydantic.Field(default=1 << 26, ge=1)
     """Maximum total size of the responses that clients have not read; beyond it, the connection that waits the longest is closed."""
     stop_seconds: float = pydantic.Field(default=10.0, gt=0)
-    """How long the service may take to end after SIGTERM or SIGINT; it ends then in any case."""
+    """Time limit for ending after SIGTERM or SIGINT."""
     idle_seconds: int = pydantic.Field(default=5, ge=1)
     """How long a connection stays open between two requests."""
     retry_seconds: int = pydantic.Field(default=1, ge=1)

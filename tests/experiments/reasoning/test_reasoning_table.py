@@ -78,7 +78,7 @@ def test_an_explanation_without_inner_variables_names_the_missing_statement(
     assert missing["query"]
     for place in range(len(missing["query"])):
         why = explained(reasoner.executor(["train"]), tables["2i"], missing, place)
-        assert (why["edge"], why["statement"], why["edge by lot"], why["statement by lot"]) == (True, True, 0.5, 1.0)
+        assert (why["edge"], why["statement"], why["edge at random"], why["statement at random"]) == (True, True, 0.5, 1.0)
 
 
 def test_an_explanation_that_predicts_another_statement_does_not_count(
@@ -107,14 +107,14 @@ def test_shares_means_and_losses_are_worked_out_by_hand(reasoner: Reasoner) -> N
     name = reasoner.graph.relations.identifier
     assert losses == [(name(1), 2, 75, 25, 25), (name(0), 2, 25, 75, 75)]  # of the loss of 2, one loses 1.5
     reasons = [
-        {"shape": shape, "edge": named, "edge by lot": 0.5, "statement": False, "statement by lot": chance}
+        {"shape": shape, "edge": named, "edge at random": 0.5, "statement": False, "statement at random": chance}
         for shape, named, chance in (("2p", True, 0.25), ("2p", False, 0.25), ("2i", True, 1.0))
     ]
     shares = {(row.name, row.shape): row.ours for row in reason_rows(reasons, 0)}
     assert shares["edge", "2p"] == 50
     assert shares["edge", "all"] == pytest.approx(200 / 3)
-    assert (shares["statement", "2i"], shares["statement by lot", "all"]) == (0, 50)
-    assert (shares["statement, of several", "all"], shares["statement by lot, of several", "2p"]) == (0, 25)
+    assert (shares["statement", "2i"], shares["statement at random", "all"]) == (0, 50)
+    assert (shares["statement, of several", "all"], shares["statement at random, of several", "2p"]) == (0, 25)
     assert ("statement, of several", "2i") not in shares  # there is no other
 
 

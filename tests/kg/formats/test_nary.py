@@ -44,7 +44,7 @@ def test_a_malformed_fact_is_refused_with_its_place_or_skipped(tmp_path, line, m
 
 def test_a_name_that_the_format_needs_is_refused_on_export(tmp_path):
     graph = graph_of([Statement("a", "r", "b", (("r_h", "c"),))])
-    with pytest.raises(InputError, match="n-ary JSON has the key 'r_h' for itself"):
+    with pytest.raises(InputError, match="n-ary JSON reserves the key 'r_h'"):
         export_graph(graph, tmp_path / "out", "nary")
     assert not (tmp_path / "out").exists()
 
@@ -56,6 +56,6 @@ def test_facts_written_and_read_again_give_the_same_graph(tmp_path_factory, grap
     folder = tmp_path_factory.mktemp("nary") / "out"
     export_graph(graph, folder, "nary")
     again, report = import_graph(folder, "nary")
-    assert import_graph(folder)[0].fingerprint == graph.fingerprint  # each file is told by its content
+    assert import_graph(folder)[0].fingerprint == graph.fingerprint  # each file is detected by its content
     assert again.fingerprint == graph.fingerprint
     assert report.skipped == 0

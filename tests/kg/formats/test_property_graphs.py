@@ -92,7 +92,7 @@ def test_a_table_without_ids_is_refused_and_edges_without_type_are_called_by_the
     (tmp_path / "KNOWS.csv").write_text(":START_ID,:END_ID\na,b\n")
     graph, report = import_graph(tmp_path / "KNOWS.csv")
     assert list(graph.statements("train")) == [Statement("a", "KNOWS", "b")]
-    assert "the header has no :TYPE, so the relation is called by the file: 'KNOWS'" in report.notes[0]
+    assert "the header has no :TYPE, so the relation is named after the file: 'KNOWS'" in report.notes[0]
 
 
 @real
@@ -161,7 +161,7 @@ def test_graphml_of_other_tools_and_malformed_graphml(tmp_path):
         import_graph(path)
     assert import_graph(path, on_error="skip")[1].skipped == 1
     path.write_text(body.format("<node"))
-    with pytest.raises(InputError, match=r"a.graphml:1: GraphML is XML, found a break of its rules at column \d+"):
+    with pytest.raises(InputError, match=r"a.graphml:1: GraphML is XML, found an error at column \d+"):
         import_graph(path)
 
 

@@ -51,7 +51,7 @@ def test_a_statement_a_line_with_commas_or_tabs(tmp_path, text):
 
 @pytest.mark.parametrize("separator", [",", "\t"])
 @pytest.mark.parametrize("extension", [".txt", ".csv", ".tsv"])
-def test_the_separator_is_told_by_the_text_and_not_by_the_name(tmp_path, separator, extension):
+def test_the_separator_is_detected_by_the_text_and_not_by_the_name(tmp_path, separator, extension):
     graph, _ = read(tmp_path, separator.join(TWO.fields()), f"file{extension}")
     assert list(graph.statements("train")) == [TWO]
 
@@ -142,7 +142,7 @@ def test_names_with_unquoted_commas_are_noticed_by_qualifier_relations_that_occu
 def test_numbers_that_became_entities_are_counted_unless_they_are_identifiers(tmp_path):
     _, report = read(tmp_path, "Ada,born,1815\nAda,height,1.65\nAda,died,1852-11-27\nAda,knows,Bob\n")
     assert report.notes == [
-        "3 numbers and dates became entities (such as '1.65', '1815', '1852-11-27'): a statement file does not tell them from names. "
+        "3 numbers and dates became entities (such as '1.65', '1815', '1852-11-27'): a statement file cannot distinguish them from names. "
         "In RDF they are literals, which are left out"
     ]
     assert read(tmp_path, "1,0,2\n2,0,3\n")[1].notes == []
@@ -186,8 +186,8 @@ def test_a_large_file_is_read_in_pieces_without_losing_a_line(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("a,r", "a statement has 3 fields and then pairs, found 2. Is the separator a tab, or the file of another format?"),
-        ("a b c", "a statement has 3 fields and then pairs, found 1. Is the separator a tab, or the file of another format?"),
+        ("a,r", "a statement has 3 fields and then pairs, found 2. Is the separator a tab, or the file in another format?"),
+        ("a b c", "a statement has 3 fields and then pairs, found 1. Is the separator a tab, or the file in another format?"),
         ("a,r,b,q", "a statement has 3 fields and then pairs, found 4 fields. Is a qualifier value missing?" + COMMA),
         ("a,r,b,q,v,q", "a statement has 3 fields and then pairs, found 6 fields. Is a qualifier value missing?" + COMMA),
         ("a,,b", "an identifier is a line of text, found '': it is empty"),
@@ -201,7 +201,7 @@ def test_a_large_file_is_read_in_pieces_without_losing_a_line(tmp_path):
 def test_a_malformed_line_is_refused_with_its_file_and_number(tmp_path, line, message):
     with pytest.raises(InputError) as caught:
         read(tmp_path, f"x,r,y\n\n{line}\nx,r,z\n")
-    assert str(caught.value) == f"{tmp_path}/file.txt:3: {message} (--on-error skip leaves such statements out and counts them)"
+    assert str(caught.value) == f"{tmp_path}/file.txt:3: {message} (the option on-error skip leaves such statements out and counts them)"
 
 
 def test_a_tab_too_many_is_not_passed_over(tmp_path):
@@ -221,7 +221,7 @@ def test_malformed_lines_can_be_left_out_counted_and_the_first_ten_listed(tmp_pa
     graph, report = read(tmp_path, "\n".join(lines), on_error="skip")
     assert list(graph.statements("train")) == [ONE, TWO]
     assert report.skipped == 13
-    expected = "a statement has 3 fields and then pairs, found 2. Is the separator a tab, or the file of another format?"
+    expected = "a statement has 3 fields and then pairs, found 2. Is the separator a tab, or the file in another format?"
     assert report.problems == [f"{tmp_path}/file.txt:{number}: {expected}" for number in range(2, 12)]
 
 
@@ -245,7 +245,7 @@ def test_text_that_is_not_utf8_is_refused_whatever_the_errors_are_worth(tmp_path
     with pytest.raises(InputError) as caught:
         read(tmp_path, content, on_error=on_error)
     assert str(caught.value) == (
-        f"{tmp_path}/file.txt:{line}: text is UTF-8, found the byte 0x{byte}. Convert the file, or is it of another format?"
+        f"{tmp_path}/file.txt:{line}: text is UTF-8, found the byte 0x{byte}. Convert the file, or is it in another format?"
     )
 
 
@@ -257,7 +257,7 @@ def test_utf16_without_a_mark_is_refused_for_its_zero_bytes(tmp_path):
 def test_a_zip_file_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "file.txt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("train.txt", "".join(f"a{number * 7919 % 1009},r,b\n" for number in range(2000)))
-    with pytest.raises(InputError, match=r"file.txt:\d+: .*of another format\?"):
+    with pytest.raises(InputError, match=r"file.txt:\d+: .*in another format\?"):
         import_graph(tmp_path / "file.txt")
 
 

@@ -55,7 +55,7 @@ def test_types_units_and_languages_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TEXT.replace("4\n", "5\n"), r"a.txt:1: the first line says how many statements follow \(5\), found 4. Was the file cut off\?"),
+        (TEXT.replace("4\n", "5\n"), r"a.txt:1: the first line is the number of statements \(5\), found 4. Was the file cut off\?"),
         (TEXT.replace("4\n", "5\n") + "a\tb\n", "a.txt:6: a statement has 3 fields and then pairs, found 2 fields"),
         (TEXT.replace("4\n", "5\n") + "a\tb\t\n", "a.txt:6: an identifier is a line of text, found '': it is empty"),
     ],

@@ -127,7 +127,7 @@ def test_compressed_dumps_and_standard_input_are_read(tmp_path, monkeypatch, ext
 
 
 def test_standard_input_needs_the_name_of_its_form():
-    with pytest.raises(InputError, match=r"standard input has no name that tells its form. Give --format"):
+    with pytest.raises(InputError, match=r"standard input has no name to detect the form by. Name its form"):
         import_graph(Path("-"))
 
 

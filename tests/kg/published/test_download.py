@@ -115,7 +115,7 @@ def test_a_range_that_nobody_asked_for_starts_anew(server, bring, said):
     assert server.sent[2] == ("file", None, len(CONTENT))
 
 
-def test_a_server_that_does_not_tell_the_length_is_believed(server, bring):
+def test_a_server_that_does_not_send_the_length_is_accepted(server, bring):
     server.length = False
     assert bring() == (CONTENT, len(CONTENT), [])
     assert bring()[0] == CONTENT

@@ -191,7 +191,7 @@ def test_nobody_there_is_told_with_the_address_and_the_ways_out(home, monkeypatc
         fetch(published(url), home)
     assert str(caught.value) == (
         f"cannot fetch toy: {url}/toy/statements/train.txt: Connection refused (tried 5 times). What has arrived is kept: the same command "
-        "continues from there. If you have a copy, give the folder that has toy/ with train.txt, valid.txt, test.txt to --from, "
+        "continues from there. If you have a copy, fetch from the folder that has toy/ with train.txt, valid.txt, test.txt, "
         f"or set STARQE_DATA to it (now {home})"
     )
     assert holding(published(url), home).state == "no"

@@ -28,7 +28,7 @@ def feed(guard: NestingGuard, text: bytes, size: int) -> None:
 @pytest.mark.parametrize("form", ["turtle", "trig", "ntriples", "nquads", "n3"])
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
 def test_triple_terms_nested_too_deeply_are_refused_before_they_crash_the_parser(form, depth):
-    with pytest.raises(InputError, match=r"file\.\w+:2: triple terms stand in each other at most 100 deep, found more"):
+    with pytest.raises(InputError, match=r"file\.\w+:2: triple terms are nested at most 100 deep, found more"):
         read_document("<a:a> <a:p> <a:b> .\n" + nested(depth), form, NAMES, Report("skip"))
 
 
@@ -64,7 +64,7 @@ def test_a_nest_hidden_behind_a_long_string_at_the_end_of_a_block_is_found():
 
 def test_elements_nested_too_deeply_are_refused():
     text = f"<rdf:RDF {RDF}>" + "<a:x><a:p>" * 100 + "</a:p></a:x>" * 100 + "</rdf:RDF>"
-    with pytest.raises(InputError, match=r"file\.rdfxml:1: elements stand in each other at most 100 deep"):
+    with pytest.raises(InputError, match=r"file\.rdfxml:1: elements are nested at most 100 deep"):
         read_document(text, "rdfxml", NAMES)
     flat = f"<rdf:RDF {RDF}>" + '<a:x rdf:about="a:y"><!-- <a> --><a:p rdf:resource="a:z>"/></a:x>\n' * 300 + "</rdf:RDF>"
     read_document(flat.replace("a:z>", "a:z"), "rdfxml", NAMES)

@@ -231,7 +231,7 @@ def test_the_layout_puts_statements_with_as_many_pairs_side_by_side():
         ({"model": {"width": 10, "heads": 4}}, "heads that divide the width, found 4 heads and width 10"),
         ({"model": {"architecture": "stare"}}, "'stare' is asked for heads and tails only, found value_share 0.1"),
         ({"train": {"no_pairs": 0.6, "some_pairs": 0.5}}, "at most 1 together, found 0.6 and 0.5"),
-        ({"train": {"penalty": 0.1}}, "'complex' alone has a penalty, found 'transformer' with 0.1"),
+        ({"train": {"penalty": 0.1}}, "only the architecture 'complex' has a penalty, found 'transformer' with 0.1"),
         ({"train": {"splits": []}}, "train.splits"),
         ({"train": {"shapes": ["1p"]}}, "unknown key 'train.shapes'"),
     ],

@@ -85,7 +85,7 @@ def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
 
 
 def _missing(reasoner: Reasoner, table: QueryTable, missing: MissingEdges, strict: Measured) -> Measured:
-    """Returns the hard answers that lack one statement, and how high what is missing is ranked: alone, and in the query."""
+    """Returns the hard answers that lack one statement, and the rank of what is missing: alone, and in the query."""
     place = {key: number for number, key in enumerate(zip(strict["query"], strict["answer"], strict=True))}
     ranked = [place.get(key) for key in zip(missing.query.tolist(), missing.answer.tolist(), strict=True)]
     hard = [number for number, at in enumerate(ranked) if at is not None]
@@ -120,7 +120,7 @@ def _alone(executor: Executor, table: QueryTable, missing: MissingEdges) -> Floa
 
 
 def explained(executor: Executor, table: QueryTable, missing: Mapping[str, list[int]], place: int) -> Measured:
-    """Asks why an answer that lacks one statement is true: does the explanation predict that edge only, and that statement?"""
+    """Explains an answer that lacks one statement: does the explanation predict only that edge, and that statement?"""
     edge, ends = missing["edge"][place], (missing["head"][place], missing["tail"][place])
     why = executor.explain_row(table, missing["query"][place], missing["answer"][place])
     predicted = [support for support in why.edges if not support.fact]
@@ -131,6 +131,6 @@ def explained(executor: Executor, table: QueryTable, missing: Mapping[str, list[
         "answer": missing["answer"][place],
         "edge": named,
         "statement": named and (predicted[0].head, predicted[0].tail) == ends,
-        "edge by lot": 1 / len(table.shape.edges),
-        "statement by lot": 1 / missing["choices"][place],
+        "edge at random": 1 / len(table.shape.edges),
+        "statement at random": 1 / missing["choices"][place],
     }

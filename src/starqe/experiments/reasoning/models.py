@@ -28,7 +28,7 @@ from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reaso
 FITTED = "fitted.json"
 """The file that records what an encoder was calibrated from."""
 TINY = {"model": {"width": 32, "feed_forward": 32}, "train": {"epochs": 2, "validation_questions": 50, "checkpoint_seconds": 1}}
-"""Settings that make a predictor so small that it is trained in seconds."""
+"""Settings of a predictor that is small enough to train in seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def _given(work: WorkFolder, folder: Path) -> Run:
     trained_on = read_header(folder / RUN_HEADER, RUN_FORMAT)["fingerprint"]
     if trained_on != work.graph.fingerprint:
         raise MismatchError(
-            f"--run is a run on the graph of the queries (fingerprint {work.graph.fingerprint[:12]}), found one on {trained_on[:12]}: "
+            f"the run has to be trained on the graph of the queries (fingerprint {work.graph.fingerprint[:12]}), found {trained_on[:12]}: "
             "what is test here may be train there"
         )
     return Run.open(folder, work.graph)

@@ -37,10 +37,10 @@ RELATIONS = 10
 NEW = " (all new)"
 MISSING = "one missing edge"
 """Used in place of a protocol: the hard answers that lack one statement, filtered as by the protocol strict."""
-REASONS = ("edge", "edge by lot", "statement", "statement by lot")
-"""How often an explanation names what is missing, and how often a guess would."""
+REASONS = ("edge", "edge at random", "statement", "statement at random")
+"""How often an explanation names what is missing, and how often a random guess would."""
 SEVERAL = ", of several"
-"""The same of answers that any of several statements alone would make true: only there a guess can go wrong."""
+"""The same for answers that several statements, each alone, would make true: only there can a guess be wrong."""
 
 NOTES = (
     "encoder is StarQE's; executor joins known facts and one-hop predictions; mixture is both. Whatever looks facts up knows train only; "
@@ -48,9 +48,9 @@ NOTES = (
     "All new: no derivation of any listed answer, over the statements of all splits, has an edge that a train statement entails.",
     "One missing edge: hard answers of which every derivation lacks exactly one edge in train, and all of them the same statement.",
     f"An explanation names the edge if it is the only one that is predicted, and the statement if its ends are also right; {EXPLAINED} "
-    "queries of more than one edge are sampled at random. By lot is a guess that is told that one statement is missing: one of the query's "
-    "edges, or one of the statements each of which alone would make the answer follow from train. Often there is only one (always, where "
-    "there are no inner variables), so the others are counted apart.",
+    "queries of more than one edge are sampled at random. At random is a guess, given that one statement is missing: one of the "
+    "query's edges, or one of the statements that alone would make the answer follow from train. Often there is only one (always if "
+    "there are no inner variables), so the others are counted separately.",
     f"{ALONE}: the MRR of the missing entity if its edge is asked alone, from the side that the executor asks it from. encoder, executor, "
     "mixture: the MRR of the answer in the whole query. The loss of a relation is the sum of 1 - reciprocal rank (executor) over the "
     "answers that lack a statement of it.",
@@ -133,7 +133,7 @@ def _measured(work: WorkFolder, model: Model, shapes: Iterable[str]) -> Kept:
 
 
 def ranked_rows(kept: Kept, seed: int) -> list[Row]:
-    """Returns all metrics of what ranks: of all queries, and of those that are all new; shapes that have none of these are left out."""
+    """Returns all metrics of encoder, executor and mixture: of all queries, and of those that are all new, for shapes that have some."""
     rows: list[Row] = []
     for suffix in ("", NEW):
         for by in RANKED_BY:
@@ -167,9 +167,12 @@ def _beside_starqe(work: WorkFolder, rows: Sequence[Row]) -> list[Row]:
 
 
 def _of_one(work: WorkFolder, model: Model, kept: Kept) -> tuple[list[Row], list[Grid]]:
-    """Returns what one model says about queries with one missing edge."""
+    """Returns the results of one model on queries with one missing edge."""
     path = work.folder / "reasoning" / "measured" / f"{model.digest}-{_limit(work)}-explained.json"
-    reasons: list[Measured] = work.once(path, lambda: _explain(work, model, kept))
+    kept_reasons = work.once(path, lambda: _explain(work, model, kept))
+    reasons = [
+        {key.replace("by lot", "at random"): value for key, value in one.items()} for one in kept_reasons
+    ]  # as earlier versions wrote it
     explanations, worth = reason_rows(reasons, model.seed), worth_rows(kept, model.seed)
     losses = loss_rows(kept, model)
     tables = [
@@ -205,7 +208,7 @@ def _row(name: str, shape: str, metric: str, values: Sequence[float], seed: int)
 
 
 def reason_rows(reasons: Sequence[Measured], seed: int) -> list[Row]:
-    """Returns the share of explanations that name what is missing, beside that of guesses, by shape and of all."""
+    """Returns the share of explanations that name what is missing, and that of guesses, by shape and overall."""
     several = [{f"{name}{SEVERAL}": one[name] for name in REASONS[2:]} | {"shape": one["shape"]} for one in reasons if one[REASONS[3]] < 1]
     rows = []
     for found, names in ((list(reasons), REASONS), (several, [f"{name}{SEVERAL}" for name in REASONS[2:]])):
@@ -217,7 +220,7 @@ def reason_rows(reasons: Sequence[Measured], seed: int) -> list[Row]:
 
 
 def worth_rows(kept: Kept, seed: int) -> list[Row]:
-    """Returns the MRR of missing edges asked alone, and of the answers that lack them, by shape and of all."""
+    """Returns the MRR of missing edges asked alone, and of the answers that lack them, by shape and overall."""
     by_shape = {shape: one["missing"]["reciprocal"] for shape, one in kept.items() if one["missing"]["query"]}
     rows = []
     for name in (ALONE, *RANKED_BY):
@@ -266,7 +269,7 @@ def _count_grid(kept: Kept) -> Grid:
 
 
 def _grid(title: str, rows: Sequence[Row]) -> Grid:
-    """Arranges rows of one metric: one line per row, one column per shape; the number of queries above, and in cells that differ."""
+    """Arranges rows of one metric: one line per row, one column per shape; the number of queries in the header, or else in the cell."""
     cells = {(row.name, row.shape): row for row in rows}
     names, shapes = tuple(dict.fromkeys(row.name for row in rows)), tuple(dict.fromkeys(row.shape for row in rows))
     counts = {shape: cells[names[0], shape].n for shape in shapes}

@@ -1,1 +1,1 @@
-"""The search of hyper-parameters."""
+"""Hyper-parameter search."""

@@ -1,4 +1,4 @@
-"""Which parameters made the difference in a search, and what chance alone would show."""
+"""The importance of parameters in a search, and its level by chance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The search space: which values a search of hyper-parameters may give to which keys of a recipe.
+"""The search space: the values that a hyper-parameter search tries, by key of the recipe.
 
 A space is data: from a key to its choices, or to a range of numbers.
 """
@@ -26,14 +26,14 @@ class Range(Section):
     high: int | float
     """The largest number."""
     step: int | float | None = pydantic.Field(default=None, gt=0)
-    """Only low, low + step and so on; high is one of them."""
+    """Only low, low + step, …, high."""
     log: bool = False
     """Whether each power of ten is as likely as the next."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
         if self.low > self.high:
-            raise ValueError(f"a range goes from low to high, found low {self.low} and high {self.high}. Exchange them")
+            raise ValueError(f"a range goes from low to high, found low {self.low} and high {self.high}. Swap them")
         if self.log and (self.low <= 0 or self.step is not None):
             raise ValueError(f"a logarithmic range begins above 0 and has no step, found low {self.low} and step {self.step}")
         if self.step is not None and abs((steps := (self.high - self.low) / self.step) - round(steps)) > 1e-9:
@@ -89,7 +89,7 @@ def plain(domain: Domain) -> Any:
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Returns a space as optuna writes it."""
+    """Returns a space as optuna's distributions."""
     return {key: _distribution(key, domain) for key, domain in space.items()}
 
 
@@ -133,7 +133,7 @@ def _domain(key: str, value: Any, where: str) -> Domain:
     if key not in known_keys(Recipe) or key in _SECTIONS:
         raise ConfigError(where + unknown_key(Recipe, key))
     if key in SAME_FOR_ALL:
-        raise ConfigError(f"{where}'{key}' decides which queries are read, and is the same for all trials. Set it with --set {key}=…")
+        raise ConfigError(f"{where}'{key}' decides which queries are read, and is the same for all trials. Set it in the base: {key}=…")
     if isinstance(value, Mapping):
         domain: Domain = Range.parse(value, where=f"{where}'{key}': ")
     elif isinstance(value, list | tuple) and value:

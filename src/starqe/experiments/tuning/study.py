@@ -1,4 +1,4 @@
-"""The study folder: trials of hyper-parameters that are comparable, made by one process or by several at the same time.
+"""The study folder: comparable trials of hyper-parameters, run by one process or by several at the same time.
 
     study.json           {"format": "starqe study", "version": 1, the terms: graph, queries, base, space, objective, minutes}
     journal.jsonl        every trial, in optuna's journal form
@@ -78,7 +78,7 @@ class Terms:
             raise ConfigError("a search needs validation, found train.validation_queries=0. Set it to 500, for example")
 
     def plain(self) -> dict[str, Any]:
-        """Returns the terms as JSON has them; what the space decides is left out of the base."""
+        """Returns the terms for JSON; the keys of the space are left out of the base."""
         sections = {key.rpartition(".")[0] for key in known_keys(Recipe)}
         outside = [key for key in known_keys(Recipe) if key not in sections and key not in self.space]
         values = {key: value_at(self.base, key) for key in outside}
@@ -113,7 +113,7 @@ class Result:
 
 
 class Study:
-    """A study folder: found, or made if there is none.
+    """A study folder; created if it does not exist.
 
     Raises:
         MismatchError: The existing study has other terms.

@@ -154,12 +154,12 @@ def _history(objective: str, results: Sequence[Result]) -> Figure:
 
 
 def _bars(found: Importances) -> Figure:
-    """Draws the importance of each parameter, the largest at the top, and what chance alone reaches."""
+    """Draws the importance of each parameter, the largest at the top, and the level by chance."""
     figure = Figure(figsize=(7, 1.4 + 0.35 * len(found.shares)), layout="constrained")
     axes = figure.subplots()
     bars = axes.barh(list(found.shares), [100 * share for share in found.shares.values()], color=ACCENT)
     axes.bar_label(bars, fmt="%.0f", padding=3)
-    axes.axvline(100 * found.chance, color=INK, linestyle="dashed", linewidth=1, label="what chance alone reaches")
+    axes.axvline(100 * found.chance, color=INK, linestyle="dashed", linewidth=1, label="level by chance")
     axes.invert_yaxis()
     axes.margins(x=0.08)
     axes.legend(loc="lower right")

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from starqe.errors import InputError, StorageError
-from starqe.folders import new_folder
+from starqe.errors import InputError
+from starqe.folders import check_only, new_folder
 from starqe.kg.formats.property_graph import REFERENCE, PropertyGraph, identifier, typed
 from starqe.kg.formats.statements import LABELS, label_lines
 from starqe.kg.graph import Graph
@@ -39,7 +39,7 @@ SEPARATORS = ",\t;|"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: what it is for, or the key and type of a property."""
+    """A column of a table: its role, or the key and type of a property."""
 
     role: str = ""
     """ID, LABEL, START_ID, END_ID, TYPE, IGNORE, or empty for a property."""
@@ -53,24 +53,24 @@ class Column:
         """Returns the identifier of a node.
 
         Raises:
-            ValueError: It is no identifier.
+            ValueError: It is not an identifier.
         """
         return f"{self.space}/{identifier(text)}" if self.space else identifier(text)
 
     def values(self, text: str) -> Iterator[tuple[str, str | Literal]]:
-        """Returns key and value of each value that a cell has."""
+        """Yields the key and each value of a cell."""
         for part in text.split(";") if self.array else [text]:
             if part:
                 yield self.key, unquote(part) if self.key.startswith(REFERENCE) else typed(part, self.type)
 
 
 def _header(line: str) -> list[str]:
-    """Cuts a header at the separator that gives the most columns."""
+    """Splits a header at the separator that makes the most columns."""
     return max((next(csv.reader([line], delimiter=separator), []) for separator in SEPARATORS), key=len)
 
 
 def columns_of(header: list[str]) -> list[Column]:
-    """Returns what the columns of a header are."""
+    """Reads the columns of a header."""
     columns = []
     for name in header:
         name = name.strip()
@@ -100,7 +100,7 @@ def is_neptune(first: bytes) -> bool:
 
 
 def read_bulk_csv(task: ImportTask, path: Path, split: str) -> None:
-    """Adds the nodes or edges of a file to an import; the header tells which of them it has.
+    """Adds the nodes or edges of a file to an import; the header decides which of them it has.
 
     Raises:
         InputError: The header is incomplete, or a row is malformed (unless the report says to skip).
@@ -127,13 +127,13 @@ def read_bulk_csv(task: ImportTask, path: Path, split: str) -> None:
                 except ValueError as error:
                     task.report.problem(f"{path}:{rows.line_num + 1}: {error}")
         except csv.Error as error:
-            raise InputError(f"{path}:{rows.line_num + 1}: a table follows the rules of CSV, found a break of them ({error})") from None
+            raise InputError(f"{path}:{rows.line_num + 1}: not valid CSV ({error})") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: text is UTF-8, found the byte 0x{error.object[error.start]:02x}. Convert the file") from None
 
 
 def _adder(columns: list[Column], path: Path, task: ImportTask, graph: PropertyGraph):  # type: ignore[no-untyped-def]
-    """Returns what adds a row: an edge where the header has both ends, else a node."""
+    """Returns the function that adds a row: as an edge if the header has both ends, else as a node."""
     roles = {column.role: place for place, column in enumerate(columns) if column.role}
     properties = [(place, column) for place, column in enumerate(columns) if not column.role]
 
@@ -144,7 +144,7 @@ def _adder(columns: list[Column], path: Path, task: ImportTask, graph: PropertyG
         start, end = roles["START_ID"], roles["END_ID"]
         type_ = roles.get("TYPE", roles.get("LABEL"))
         if type_ is None:
-            task.report.note(f"{path}: the header has no :TYPE, so the relation is called by the file: '{path.name.split('.')[0]}'")
+            task.report.note(f"{path}: the header has no :TYPE, so the relation is named after the file: '{path.name.split('.')[0]}'")
 
         def add_edge(row: list[str]) -> None:
             relation = row[type_] if type_ is not None else path.name.split(".")[0]
@@ -170,7 +170,8 @@ def write_neo4j(graph: Graph, destination: Path, _names: Names | None = None, ov
     Raises:
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
-    with new_folder(destination, overwrite, lambda: _check_folder(destination)) as place:
+    ours = {*(f"{split}.csv" for split in SPLITS), NODES, LABELS}
+    with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         names = ((identifier_, graph.entities.label(id_)) for id_, identifier_ in enumerate(graph.entities))
         _write_table(place / NODES, [":ID", "name"], names)
         for code, split in enumerate(SPLITS):
@@ -197,8 +198,3 @@ def _write_table(path: Path, header: list[str], rows: Iterable[Iterable[str]]) -
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
-
-
-def _check_folder(folder: Path) -> None:
-    if foreign := sorted({path.name for path in folder.iterdir()} - {f"{split}.csv" for split in SPLITS} - {NODES, LABELS}):
-        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is not part of an export")

@@ -33,7 +33,7 @@ def read_graphml(task: ImportTask, path: Path, split: str) -> None:
     """Adds the nodes and edges of a file to an import, in the order of the file.
 
     Raises:
-        InputError: The file is no XML, or a node or edge is malformed (unless the report says to skip).
+        InputError: The file is not XML, or a node or edge is malformed (unless the report says to skip).
     """
     graph, keys, count = PropertyGraph(task, split), {}, 0
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
@@ -57,7 +57,7 @@ def read_graphml(task: ImportTask, path: Path, split: str) -> None:
                         task.advance(STEP)
         except ElementTree.ParseError as error:
             line, column = error.position
-            raise InputError(f"{path}:{line}: GraphML is XML, found a break of its rules at column {column} ({error})") from None
+            raise InputError(f"{path}:{line}: GraphML is XML, found an error at column {column} ({error})") from None
 
 
 def _add(element: ElementTree.Element, tag: str, keys: Keys, graph: PropertyGraph, task: ImportTask) -> None:

@@ -47,13 +47,11 @@ def read_graphson(task: ImportTask, path: Path, split: str) -> None:
                 _add(part, graph)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 what = f"{type(error).__name__}: {error}"
-                task.report.problem(
-                    f"{record.place(path)}: a record is a vertex or an edge of GraphSON, found one that is malformed ({what})"
-                )
+                task.report.problem(f"{record.place(path)}: a record is a vertex or an edge of GraphSON, found a malformed one ({what})")
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Takes vertices and edges out of a document of a whole graph."""
+    """Yields the vertices and edges of a document with a whole graph."""
     plain = _plain(value)
     if isinstance(plain, dict) and ("vertices" in plain or "edges" in plain):
         for part in (*plain.get("vertices", ()), *plain.get("edges", ())):
@@ -65,7 +63,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Takes the type off a value."""
+    """Returns a value without its type."""
     return value["@value"] if isinstance(value, dict) and "@type" in value and "@value" in value else value
 
 
@@ -119,7 +117,7 @@ def _properties(part: dict[str, Any]) -> list[tuple[str, str | Literal]]:
 
 
 def _values(value: Any) -> Iterator[Literal]:
-    """Returns the literals of a value, typed or plain; several of a list."""
+    """Yields the literals of a value, typed or plain; a list has several."""
     type_ = value.get("@type") if isinstance(value, dict) else None
     plain = _plain(value)
     if isinstance(plain, list) and (type_ is None or type_ in _LISTS):

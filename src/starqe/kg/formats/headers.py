@@ -1,4 +1,4 @@
-"""Headers of statement files: a first line that names the columns instead of stating something."""
+"""Headers of statement files: a first line that names the columns."""
 
 import re
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ _LOADERS = {
     "_to": TAIL,
 }
 ROLES = {word: role for role, words in _WORDS.items() for word in words.split()} | _LOADERS
-"""What columns are called in files that begin with their names -> what stands in them."""
+"""Usual column names -> the role of the column."""
 _CLEAR = frozenset(["relation", "predicate", "property", "relationship", "relation_type"])
-"""Names of the second column that are hardly a relation themselves."""
+"""Names of the second column that are hardly ever relations themselves."""
 _PAIR = re.compile(r"qual|key|relation|predicate|property|qr")
-"""What the name of a column has in it that holds the relations of qualifier pairs."""
+"""Words in the names of columns that hold qualifier relations."""
 _BULK = re.compile(r"\w*(?P<role>:(?:START_ID|END_ID|TYPE|ID|LABEL|IGNORE)(?:\(.*\))?|~(?:id|from|to|label))")
 """Columns in the files of bulk loaders of property graphs: ``:START_ID``, ``personId:ID(Person)``, ``~from``."""
 _TYPES = r"string|int(?:eger)?|long|short|byte|float|double|bool(?:ean)?|(?:local)?(?:date)?time|date"
 _TYPED = re.compile(rf"[^\W\d][\w ]*:(?:{_TYPES})(?:\[\])?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]+(?:[ _.-][^\W\d]+)*")
 ENOUGH = 10
-"""From this number of statements on, names that occur nowhere else tell a header."""
+"""The minimum number of statements for recognising a header by names that occur nowhere else."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class FirstLine:
     others: int
     """The number of other lines."""
     relations_repeat: bool
-    """Whether the relations of the other lines occur twice or more on average."""
+    """Whether the relations of the other lines occur at least twice on average."""
 
     def header_reason(self) -> str | None:
-        """Says why this line is a header, or None if it is a statement."""
+        """Returns why this line is a header, or None if it is a statement."""
         roles = self._roles()
         if {HEAD, RELATION, TAIL} <= set(roles) and (len(max(self.fields[:3], key=len)) > 1 or self.alone):
             return "it names the columns"
@@ -65,7 +65,7 @@ class FirstLine:
         return None
 
     def column_problem(self) -> str | None:
-        """Says, of a header, why its columns cannot be read as head, relation, tail and qualifier pairs, or None if they can."""
+        """Returns why the columns of a header cannot be read as head, relation, tail and qualifier pairs, or None if they can."""
         found = {role: place + 1 for place, role in reversed(list(enumerate(self._roles()))) if role is not None}
         if any(place != role + 1 for role, place in found.items()):
             where = ", ".join(f"{name} in column {found[role]}" for role, name in enumerate(("head", "relation", "tail")) if role in found)
@@ -85,7 +85,7 @@ class FirstLine:
 
 
 def _normal(field: str) -> str:
-    """Returns a column name in lower case, with underscores, and without a group of ids: ``:START_ID(Person)`` is ``:start_id``."""
+    """Returns a column name in lower case, with underscores, and without an id space: ``:START_ID(Person)`` is ``:start_id``."""
     field = field.strip('"')
     bulk = _BULK.fullmatch(field)
     return re.sub(r"\(.*\)$", "", (bulk["role"] if bulk else field).lower()).replace(" ", "_").replace("-", "_")

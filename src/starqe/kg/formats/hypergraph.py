@@ -1,11 +1,11 @@
-"""The hypergraph of a graph: which entities stand together in a statement, without the roles they play there.
+"""The hypergraph of a graph: which entities occur together in a statement, without their roles.
 
     train<tab>educated at|academic degree<tab>Albert Einstein<tab>ETH Zurich<tab>bachelor
 
 A line is the hyperedge of one statement: its split, its type, and its distinct entities. A type is the composition of
 relations, the main one first, joined by ``|`` (in a relation, ``|`` is written ``%7C`` and ``%`` is written ``%25``):
-every other composition is another type. The entities stand in the order of their identifiers, which tells nothing
-about heads, tails and values. So there is a way to a hypergraph, and none back.
+every other composition is another type. The entities are in the order of their identifiers, which says nothing
+about heads, tails and values. So a hypergraph cannot be imported.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def write_hypergraph(graph: Graph, destination: Path, _names: Names | None = Non
     """Writes a graph as a file of hyperedges, one line per statement, and returns the files written.
 
     Raises:
-        StorageError: The file exists and may not be replaced, or the disk refuses. It is whole or unchanged.
+        StorageError: The file exists and may not be replaced, or the disk refuses. It is written completely or not at all.
     """
     with new_file(destination, overwrite) as place, place.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(_lines(graph))

@@ -1,7 +1,7 @@
-"""Records in JSON: one per line, one after the other, or as an array; also arrays that hold one record per line.
+"""Records in JSON: one per line, in sequence, or as an array; also arrays with one record per line.
 
 Files with one record per line (the dumps of Wikidata are arrays of this kind) are read at the speed of orjson. All others
-are taken apart value by value, which is slower. Either way, no more than a piece of the file and one record are in memory.
+are parsed value by value, which is slower. Either way, only a part of the file and one record are in memory.
 """
 
 import codecs
@@ -20,7 +20,7 @@ from starqe.kg.reading.report import Report
 
 MAX_RECORD = 256 * 2**20
 SHOWN = 60
-"""How much of a malformed record an error repeats."""
+"""The number of characters of a malformed record that an error quotes."""
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 _LINE_END = re.compile(rb"[\s,]*$")
 
@@ -46,7 +46,7 @@ def json_records(path: Path, report: Report) -> Iterator[Record]:
     """Reads the records of a file.
 
     Raises:
-        InputError: A record is no JSON, or an array is not closed (both unless the report says to skip), or the file cannot be read.
+        InputError: A record is not JSON, or an array is not closed (both unless the report says to skip), or the file cannot be read.
     """
     with contextlib.closing(open_guarded(path, MAX_RECORD)) as stream:
         first = stream.read()
@@ -57,7 +57,7 @@ def json_records(path: Path, report: Report) -> Iterator[Record]:
 
 
 def _has_lines(first: bytes) -> bool:
-    """Returns whether each record stands on a line of its own, judged by the first of them."""
+    """Returns whether each record is on its own line, judged by the first one."""
     lines = (line.strip() for line in first[:1_000_000].removeprefix(codecs.BOM_UTF8).split(b"\n"))
     opening = next((line for line in lines if line not in (b"", b"[")), b"")
     whole = opening.rstrip(b",").endswith((b"}", b"]")) or b"\n" not in first[:1_000_000]
@@ -70,7 +70,7 @@ def _is_object_start(line: bytes) -> bool:
 
 
 def _blocks(first: bytes, stream: GuardedReader) -> Iterator[bytes]:
-    """Returns the file in large pieces that end at line ends, beginning with what was read already."""
+    """Yields the file in large blocks that end at line ends, starting with what was read already."""
     cut = first.rfind(b"\n") + 1
     rest = first[cut:]
     if cut:
@@ -108,7 +108,7 @@ def _from_lines(blocks: Iterator[bytes], path: Path, report: Report) -> Iterator
 
 
 def _from_text(first: bytes, stream: GuardedReader, path: Path, report: Report) -> Iterator[Record]:
-    """Takes values from a text in any layout; an array around them is opened and not kept."""
+    """Parses values from a text in any layout; an array around them is opened, but not kept."""
     decode = codecs.getincrementaldecoder("utf-8-sig")().decode
     decoder = json.JSONDecoder()
     line, offset, position, depth = 1, 0, 0, 0
@@ -136,12 +136,12 @@ def _from_text(first: bytes, stream: GuardedReader, path: Path, report: Report) 
 
 
 def _explain_the_end(text: str, position: int, error: json.JSONDecodeError, depth: int, where: str, report: Report) -> None:
-    """Reports what stands where no further value can be read, unless it is the end of the file."""
+    """Reports what follows the last value that could be read, unless it is the end of the file."""
     if position == len(text):
         if depth > 0:
             report.problem(f"{where}: an array ends with ']', found the end of the file. Was the file cut off?")
     elif len(text) - position > MAX_RECORD:
-        raise InputError(f"{where}: a record has at most {MAX_RECORD >> 20} MiB, found more. Is this file of another format?")
+        raise InputError(f"{where}: a record has at most {MAX_RECORD >> 20} MiB, found more. Is this file in another format?")
     else:
         shown = _shown(text[position : position + 4 * SHOWN].encode())
         report.problem(f"{where}: a record is JSON, found {shown} ({error}). Nothing after it can be read")

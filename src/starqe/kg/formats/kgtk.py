@@ -1,8 +1,8 @@
 r"""KGTK edge files: one edge per line with the columns ``id node1 label node2``, separated by tabs.
 
 An edge whose ``node1`` is the id of another edge is a qualifier of that edge; so is a value in a further column. Values begin
-with a sign of their type: ``"text"``, ``'text'@en``, ``^1952-03-11T00:00:00Z/11``, ``@50.9/1.8`` (latitude, longitude), numbers
-with tolerance and unit (``+5[+4,+6]Q11573``), ``True``; all else is a symbol: an entity. The edge ``label`` with a text is a label.
+with a mark of their type: ``"text"``, ``'text'@en``, ``^1952-03-11T00:00:00Z/11``, ``@50.9/1.8`` (latitude, longitude), numbers
+with tolerance and unit (``+5[+4,+6]Q11573``), ``True``; everything else is a symbol: an entity. The edge ``label`` with a text is a label.
 Symbols that would look like values are written with their first character in percent-encoding.
 """
 
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from starqe.errors import InputError, StorageError
-from starqe.folders import new_folder
+from starqe.errors import InputError
+from starqe.folders import check_only, new_folder
 from starqe.kg import literal
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
@@ -46,10 +46,10 @@ def is_kgtk(first: bytes) -> bool:
 
 
 def read_kgtk(task: ImportTask, path: Path, split: str) -> None:
-    """Takes the edges of a file; they become statements when all files are read, since qualifiers may stand in another one.
+    """Collects the edges of a file; they become statements when all files are read, since qualifiers may be in another one.
 
     Raises:
-        InputError: The columns are no edge's, or a line is malformed (unless the report says to skip).
+        InputError: The columns are not those of an edge, or a line is malformed (unless the report says to skip).
     """
     task.shared(KgtkEdges).read(path, split)
 
@@ -62,13 +62,13 @@ class KgtkEdges(SharedReader):
         self._edges: list[tuple[Row, str]] = []  # with their splits
         self._ids: dict[str, int] = {}  # id of an edge -> its place in the list
         self._labelled: set[str] = set()
-        self._other_labels: dict[str, tuple[str, str]] = {}  # of what has no label in a chosen language
+        self._other_labels: dict[str, tuple[str, str]] = {}  # for nodes without a label in a chosen language
 
     def read(self, path: Path, split: str) -> None:
-        """Takes the edges of a file.
+        """Collects the edges of a file.
 
         Raises:
-            InputError: The columns are no edge's, or a line is malformed (unless the report says to skip).
+            InputError: The columns are not those of an edge, or a line is malformed (unless the report says to skip).
         """
         number, columns = 0, _Columns({}, {}, {}, None)
         with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
@@ -106,7 +106,7 @@ class KgtkEdges(SharedReader):
         if rank and rank not in self._task.wikidata.ranks:
             self._report.leave_out(f"rank {rank}", relation)
             if edge:
-                self._ids[edge] = LEFT_OUT  # its qualifiers go with it
+                self._ids[edge] = LEFT_OUT  # and so are its qualifiers
             return
         row: Row = [head, _symbol(relation), value]
         for place, name in columns.qualifiers.items():
@@ -148,7 +148,7 @@ class KgtkEdges(SharedReader):
 
 
 class _Columns:
-    """Which column is what: those of the edge, labels of its parts, further ones, and the rank."""
+    """The roles of the columns: those of the edge, labels of its parts, qualifiers, and the rank."""
 
     def __init__(self, edge: dict[str, int], lifted: dict[int, str], qualifiers: dict[int, str], rank: int | None) -> None:
         self.edge, self.lifted, self.qualifiers, self.rank = edge, lifted, qualifiers, rank
@@ -216,7 +216,8 @@ def write_kgtk(graph: Graph, destination: Path, _names: Names | None = None, ove
     while any(identifier.startswith(prefix + "-") for identifier in graph.entities):
         prefix += "E"
     labels = [line for vocabulary in (graph.entities, graph.relations) for line in _label_lines(vocabulary)]
-    with new_folder(destination, overwrite, lambda: _check_folder(destination)) as place:
+    ours = {f"{split}.tsv" for split in SPLITS}
+    with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
                 with (place / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
@@ -243,8 +244,3 @@ def _label_lines(vocabulary: Vocabulary) -> Iterator[str]:
             text = re.sub(r"[\\|'\"]", r"\\\g<0>", label).replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
             value = f"'{text}'@{language}" if language else f'"{text}"'
             yield f"{_written(vocabulary.identifier(id_))}\tlabel\t{value}\n"
-
-
-def _check_folder(folder: Path) -> None:
-    if foreign := sorted({path.name for path in folder.iterdir()} - {f"{split}.tsv" for split in SPLITS}):
-        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is not part of an export")

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from starqe.errors import InputError, StorageError
-from starqe.folders import new_folder
+from starqe.errors import InputError
+from starqe.folders import check_only, new_folder
 from starqe.kg.formats.json_records import json_records
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
@@ -26,7 +26,7 @@ _RECOGNISED = re.compile(rb'\s*\[?\s*\{\s*(?:"N"\s*:\s*\d+\s*,|(?=[^{}]*"N"\s*:\
 
 
 def is_nary(first: bytes) -> bool:
-    """Says whether a file that begins with these bytes has n-ary facts."""
+    """Returns whether a file that begins with these bytes has n-ary facts."""
     return bool(_RECOGNISED.match(first))
 
 
@@ -73,10 +73,11 @@ def write_nary(graph: Graph, destination: Path, _names: Names | None = None, ove
     """Writes a folder with one file of facts per split, and returns the files written.
 
     Raises:
-        InputError: The relation of a qualifier has a name that the format needs for something else.
+        InputError: A qualifier relation has a name that the format reserves.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
-    with new_folder(destination, overwrite, lambda: _check_folder(destination)) as place:
+    ours = {f"{split}.json" for split in SPLITS}
+    with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
                 with (place / f"{split}.json").open("wb") as file:
@@ -89,11 +90,6 @@ def _fact(statement: Statement) -> dict[str, Any]:
     fact: dict[str, Any] = {ARITY: 2 + len(statement.qualifiers), head: statement.head, tail: statement.tail}
     for key, value in statement.qualifiers:
         if key in (ARITY, head, tail):
-            raise InputError(f"n-ary JSON has the key {key!r} for itself, found a qualifier of this name. Choose another form")
+            raise InputError(f"n-ary JSON reserves the key {key!r}, found a qualifier of this name. Choose another form")
         fact.setdefault(key, []).append(value)
     return fact
-
-
-def _check_folder(folder: Path) -> None:
-    if foreign := sorted({path.name for path in folder.iterdir()} - {f"{split}.json" for split in SPLITS}):
-        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is no file of an export")

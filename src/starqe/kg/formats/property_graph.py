@@ -1,4 +1,4 @@
-"""What property graphs have in common: nodes with labels and properties, edges with a type and properties.
+"""Property graphs of all formats: nodes with labels and properties, edges with a type and properties.
 
 A label of a node becomes a statement with the relation ``type``. A property of a node becomes a statement with a literal value,
 unless it is a name: then it becomes the label of the entity. A property of an edge becomes a qualifier with a literal value.
@@ -17,7 +17,7 @@ TYPE = "type"
 NAMES = ("name", "label", "title", "prefLabel")
 """Properties of nodes that are names, the best first; the user's own come before them."""
 REFERENCE = "->"
-"""What the key of a property begins with whose values are nodes, as an export writes them."""
+"""The prefix of property keys whose values are nodes; exports write it."""
 
 DATATYPES = {
     **dict.fromkeys(("int", "integer", "long", "short", "byte", "int32", "int64"), literal.INTEGER),
@@ -37,7 +37,7 @@ def identifier(value: Any) -> str:
     """Returns the identifier of a node, a label or a type.
 
     Raises:
-        ValueError: It is no identifier.
+        ValueError: It is not an identifier.
     """
     text = str(value).strip()
     if problem := identifier_problem(text):
@@ -67,7 +67,7 @@ class PropertyGraph:
         """Adds a node: its labels, its properties, and its name.
 
         Raises:
-            ValueError: A label or the key of a property is no identifier.
+            ValueError: A label or the key of a property is not an identifier.
         """
         rows: list[Row] = [[node, TYPE, identifier(label)] for label in labels]
         names: dict[str, tuple[int, str]] = {}  # language -> the best name
@@ -87,7 +87,7 @@ class PropertyGraph:
         """Adds a property of a node that has properties itself.
 
         Raises:
-            ValueError: A key is no identifier.
+            ValueError: A key is not an identifier.
         """
         self.edge(node, key, value, properties)
 
@@ -95,7 +95,7 @@ class PropertyGraph:
         """Adds an edge with its properties.
 
         Raises:
-            ValueError: The type or the key of a property is no identifier.
+            ValueError: The type or the key of a property is not an identifier.
         """
         row: Row = [head, identifier(relation), tail]
         for key, value in properties:

@@ -1,4 +1,4 @@
-"""What the statement files of an import have in common, and what a person should look at when they are read."""
+"""Checks over all statement files of an import: what a user should review."""
 
 import contextlib
 import re
@@ -15,7 +15,7 @@ from starqe.kg.reading.import_task import ImportTask, SharedReader
 
 MAX_LINE = 2**20
 SHOWN = 80
-"""How much of a field or line a message repeats."""
+"""The number of characters of a field or line that a message quotes."""
 EXAMPLES = 3
 _NUMBER = r"^[+-]?\d+([.,]\d+)*([eE][+-]?\d+)?$|^\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?$"
 """Numbers and dates, in the dialect of RE2."""
@@ -27,7 +27,7 @@ class _Place:
     path: Path
     line: int
     spaced: bool
-    """Whether space stands after the comma."""
+    """Whether a space follows the comma."""
 
     def __str__(self) -> str:
         return f"'{self.word}' ({self.path}:{self.line})"
@@ -52,12 +52,12 @@ class StatementFiles(SharedReader):
         if len(numbers) and not np.isin(graph.head, numbers).any():
             examples = ", ".join(f"'{graph.entities.identifier(number)}'" for number in numbers[:EXAMPLES])
             self._report.note(
-                f"{len(numbers):,} numbers and dates became entities (such as {examples}): a statement file does not tell them from "
-                "names. In RDF they are literals, which are left out"
+                f"{len(numbers):,} numbers and dates became entities (such as {examples}): a statement file cannot distinguish "
+                "them from names. In RDF they are literals, which are left out"
             )
 
     def _check_pairs(self, graph: Graph) -> None:
-        """Notes qualifier relations that occur once each: an unquoted comma in a name makes such."""
+        """Notes qualifier relations that occur only once: an unquoted comma in a name causes them."""
         if not self.with_commas or not len(graph.pair_relation):
             return
         uses = np.bincount(graph.pair_relation, minlength=len(graph.relations))

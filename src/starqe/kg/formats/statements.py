@@ -1,8 +1,8 @@
 """Statement files: one statement per line, ``head,relation,tail[,qualifier,value]*``, with commas or tabs.
 
 Files with commas follow the rules of CSV: a field in quotation marks may contain commas and doubled quotation marks. With tabs
-there is no quoting. A header line is recognised and left out. Blank lines are skipped, space around a field does not count, and
-an IRI in angle brackets loses them. Labels stand in a file of their own: identifier, tab, label, and maybe tab, language.
+there is no quoting. A header line is recognised and left out. Blank lines are skipped, space around a field is removed, and
+so are angle brackets around an IRI. Labels are in a separate file: identifier, tab, label, and optionally tab, language.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from starqe.errors import InputError, StorageError
-from starqe.folders import new_folder
+from starqe.errors import InputError
+from starqe.folders import check_only, new_folder
 from starqe.kg.draft import Draft
 from starqe.kg.formats.headers import FirstLine
 from starqe.kg.formats.statement_checks import MAX_LINE, SHOWN, StatementFiles
@@ -39,7 +39,7 @@ def read_statements(task: ImportTask, path: Path, split: str) -> None:
 
     Raises:
         InputError: A line is malformed (unless the report says to skip), its columns are in another order, or the file is empty,
-            damaged or no text.
+            damaged or not text.
     """
     separator: str | None = None
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
@@ -68,12 +68,12 @@ def _decode(block: bytes, path: Path, first_line: int) -> str:
         line = first_line + block[: error.start].count(b"\n")
         byte = block[error.start]
         raise InputError(
-            f"{path}:{line}: text is UTF-8, found the byte 0x{byte:02x}. Convert the file, or is it of another format?"
+            f"{path}:{line}: text is UTF-8, found the byte 0x{byte:02x}. Convert the file, or is it in another format?"
         ) from None
 
 
 def _lines(block: bytes) -> pa.StringArray:
-    """Cuts a block behind its line ends; no line becomes a Python string, which keeps a million of them cheap."""
+    """Splits a block into lines without making Python strings, which would be slow for a million lines."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.int32) + 1
     rest = np.array([] if block.endswith(b"\n") else [len(block)], np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), ends, rest])
@@ -81,24 +81,24 @@ def _lines(block: bytes) -> pa.StringArray:
 
 
 def _separator(block: bytes) -> str | None:
-    """Tells the separator from the first line that has text: a tab wherever there is one."""
+    """Detects the separator from the first line that has text: a tab if there is one."""
     first = block.lstrip().partition(b"\n")[0]
     return None if not first else "\t" if b"\t" in first else ","
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Lines cut into fields. N lines · F fields."""
+    """Lines split into fields. N lines · F fields."""
 
     fields: pa.DictionaryArray  # (F,) without space around them
     counts: IntArray  # (N,) the number of fields of each line
     line: IntArray  # (N,) the number of each line in the file
     problems: list[tuple[int, str]]
-    """Lines that could not be cut, by their numbers."""
+    """Lines that could not be split, by their numbers."""
 
     @classmethod
     def of_lines(cls, lines: pa.StringArray, separator: str, first_line: int, quoted: bool) -> "_Table":
-        """Cuts lines at the separator; those with quotation marks, in a file with commas, by the rules of CSV."""
+        """Splits lines at the separator; in a file with commas, lines with quotation marks by the rules of CSV."""
         numbers = np.arange(first_line, first_line + len(lines))
         rows: list[list[str]] = []
         problems: list[tuple[int, str]] = []
@@ -133,7 +133,7 @@ class _Table:
 
 
 def _csv_rows(lines: list[str], numbers: IntArray) -> tuple[list[list[str]], IntArray, list[tuple[int, str]]]:
-    """Cuts lines by the rules of CSV; also returns the numbers of those that could be cut, and the problems of the others."""
+    """Splits lines by the rules of CSV; also returns the numbers of those that could be split, and the problems of the others."""
     with contextlib.suppress(csv.Error):
         rows = list(csv.reader(lines, strict=True, skipinitialspace=True))
         if len(rows) == len(lines):
@@ -154,7 +154,7 @@ def _csv_rows(lines: list[str], numbers: IntArray) -> tuple[list[list[str]], Int
 
 
 def _without_brackets(fields: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Takes the angle brackets off IRIs."""
+    """Removes the angle brackets around IRIs."""
     words = fields.dictionary
     if not pc.any(pc.starts_with(words, "<")).as_py():
         return fields
@@ -163,7 +163,7 @@ def _without_brackets(fields: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _without_header(table: _Table, separator: str, path: Path, task: ImportTask) -> _Table:
-    """Takes a header off the first block of a file, and notes it.
+    """Removes a header from the first block of a file, and notes it.
 
     Raises:
         InputError: The columns are not those of a statement.
@@ -194,7 +194,7 @@ def _without_header(table: _Table, separator: str, path: Path, task: ImportTask)
 
 
 def _blank(table: _Table, separator: str) -> BoolArray:
-    """Says which lines are blank; with commas, a line of commas only is not."""
+    """Returns which lines are blank; in a file with commas, a line of commas only is not."""
     empty = pc.equal(table.fields.dictionary, "").to_numpy(zero_copy_only=False)
     if not empty.any():
         return np.zeros(len(table.counts), bool)
@@ -222,7 +222,7 @@ def _add(table: _Table, separator: str, path: Path, task: ImportTask, split: str
 def _what_is_wrong(fields: list[str], separator: str) -> str:
     if len(fields) < 3:
         other = "tab" if separator == "," else "comma"
-        return f"a statement has 3 fields and then pairs, found {len(fields)}. Is the separator a {other}, or the file of another format?"
+        return f"a statement has 3 fields and then pairs, found {len(fields)}. Is the separator a {other}, or the file in another format?"
     if len(fields) % 2 == 0:
         comma = " Or is a comma part of a name? Put such names in quotation marks" if separator == "," else ""
         return f"a statement has 3 fields and then pairs, found {len(fields)} fields. Is a qualifier value missing?{comma}"
@@ -231,7 +231,7 @@ def _what_is_wrong(fields: list[str], separator: str) -> str:
 
 
 def read_labels(path: Path, draft: Draft, report: Report) -> None:
-    """Adds the labels of a file (identifier, tab, label, maybe tab and language) to a draft.
+    """Adds the labels of a file (identifier, tab, label, optionally tab and language) to a draft.
 
     Raises:
         InputError: A line is malformed (unless the report says to skip).
@@ -262,7 +262,8 @@ def write_statements(graph: Graph, destination: Path, _names: Names | None = Non
     identifiers = (identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
     with_tabs = any("," in identifier or identifier.startswith('"') for identifier in identifiers)
     separator, extension = ("\t", ".tsv") if with_tabs else (",", ".txt")
-    with new_folder(destination, overwrite, lambda: _check_statement_folder(destination)) as place:
+    ours = {split + extension for split in SPLITS for extension in (".txt", ".tsv")} | {LABELS}
+    with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
                 with (place / (split + extension)).open("w", encoding="utf-8", newline="\n") as file:
@@ -275,14 +276,8 @@ def write_statements(graph: Graph, destination: Path, _names: Names | None = Non
 
 
 def label_lines(vocabulary: Vocabulary) -> Iterator[str]:
-    """Returns the labels as lines of a file of labels."""
+    """Yields the lines of a file of labels."""
     for language, by_id in sorted(vocabulary.labels.items()):
         for id_, label in sorted(by_id.items()):
             if one_line := " ".join(label.split()):
                 yield "\t".join([vocabulary.identifier(id_), one_line, *([language] if language else [])]) + "\n"
-
-
-def _check_statement_folder(folder: Path) -> None:
-    ours = {split + extension for split in SPLITS for extension in (".txt", ".tsv")} | {LABELS}
-    if foreign := sorted({path.name for path in folder.iterdir()} - ours):
-        raise StorageError(f"{folder} is not replaced: it holds '{foreign[0]}', which is not part of an export")

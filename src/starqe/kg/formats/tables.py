@@ -1,8 +1,8 @@
-"""Tables with a header: CSV, TSV, Parquet, JSON Lines, and tables in Python; the user says which columns make a statement.
+"""Tables with a header: CSV, TSV, Parquet, JSON Lines, and tables in Python; the user names the columns of a statement.
 
-Texts name entities. Numbers, dates and booleans of typed tables are literals; so are those of a column that is named with a type
-(``since:date``), which is the way to say it for CSV. Numbers as heads are identifiers, and so are whole numbers as tails beside them.
-An empty cell is no value. A list is several values.
+Texts are entities. Numbers, dates and booleans of typed tables are literals; so are the values of a column that is named with a type
+(``since:date``), as is needed for CSV. Numbers as heads are identifiers, and so are whole numbers as tails next to them.
+An empty cell has no value. A list has several values.
 """
 
 import contextlib
@@ -39,15 +39,17 @@ Cells = Mapping[str, Any]
 
 
 def read_table(task: ImportTask, path: Path, split: str) -> None:
-    """Adds the rows of a table to an import; its content tells whether it is Parquet, JSON Lines or text with separators.
+    """Adds the rows of a table to an import; Parquet, JSON Lines and text with separators are distinguished by content.
 
     Raises:
         InputError: No columns were named, a column is missing, or a row is malformed (unless the report says to skip).
     """
     if task.columns is None:
-        raise InputError(f"{path}: a table needs the names of its columns. Give --head, --relation and --tail, and maybe --qualifier")
+        raise InputError(
+            f"{path}: a table needs the names of its columns. Name those of head, relation and tail, and of qualifiers if there are any"
+        )
     first = b""
-    if path != STDIN:  # which can be read once only, and is text with separators
+    if path != STDIN:  # standard input can be read only once, and is text with separators
         with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
             first = stream.read(2**16)
     if first.startswith(b"PAR1"):
@@ -59,7 +61,7 @@ def read_table(task: ImportTask, path: Path, split: str) -> None:
 
 
 def read_json_lines(task: ImportTask, path: Path, split: str) -> None:
-    """Adds the records of a file to an import: by the columns that were named, or by the keys that an export writes.
+    """Adds the records of a file to an import, by the named columns or else by the keys that an export writes.
 
     Raises:
         InputError: A record is malformed (unless the report says to skip), or the file cannot be read.
@@ -110,7 +112,7 @@ def _row(cells: Cells, columns: Columns) -> Row:
     """Makes the statement of a row.
 
     Raises:
-        ValueError: Head, relation or tail is missing or no identifier.
+        ValueError: Head, relation or tail is missing or not an identifier.
     """
     head = cells.get(columns.head)
     tail_name, tail_type = _name_and_type(columns.tail, cells)
@@ -143,8 +145,8 @@ def _identifier(value: Any, column: str = "") -> str:
 
 
 def _values(value: Any, type_: str) -> Iterator[str | Literal]:
-    """Returns the values of a cell: texts are identifiers, unless the column has a type."""
-    if value is None or value == "" or value != value:  # the last is not a number, which pandas has for nothing
+    """Yields the values of a cell: texts are identifiers, unless the column has a type."""
+    if value is None or value == "" or value != value:  # NaN, which pandas uses for a missing value
         return
     if isinstance(value, (list, tuple)):
         for one in value:
@@ -195,11 +197,13 @@ def _csv_rows(path: Path, task: ImportTask) -> Iterator[tuple[str, Cells]]:
                 if not row:
                     continue
                 if len(row) != len(header):
-                    task.report.problem(f"{path}:{rows.line_num + 1}: a row has {len(header)} fields as the header, found {len(row)}")
+                    task.report.problem(
+                        f"{path}:{rows.line_num + 1}: a row has as many fields as the header ({len(header)}), found {len(row)}"
+                    )
                     continue
                 yield f"{path}:{rows.line_num + 1}", dict(zip(header, row, strict=True))
         except csv.Error as error:
-            raise InputError(f"{path}:{rows.line_num + 1}: a table follows the rules of CSV, found a break of them ({error})") from None
+            raise InputError(f"{path}:{rows.line_num + 1}: not valid CSV ({error})") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: text is UTF-8, found the byte 0x{error.object[error.start]:02x}. Convert the file") from None
 
@@ -221,14 +225,14 @@ def _batch_rows(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[tuple
 
 
 def graph_of_table(table: Any, head: str, relation: str, tail: str, qualifiers: Sequence[str] = ()) -> Graph:
-    """Builds a graph from a table of pandas, Polars or Arrow, or anything else that offers Arrow's stream of columns.
+    """Builds a graph from a table of pandas, Polars or Arrow, or any other object with Arrow's stream interface.
 
     Args:
         table: The table.
         head: The name of the column with the heads.
         relation: The column with the relations.
         tail: The column with the tails.
-        qualifiers: The columns whose values are qualifiers, by the relation that the column is called.
+        qualifiers: The columns with qualifier values; the name of the column is the relation.
 
     Raises:
         InputError: A column is missing, a row has no head, relation or tail, or there is no row.

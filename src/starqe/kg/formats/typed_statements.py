@@ -1,10 +1,10 @@
-"""Statements with typed literals, separated by tabs, as HN-YG has them, maybe after a line with their number.
+"""Statements with typed literals, separated by tabs, as HN-YG has them, optionally after a line with their number.
 
     3
     YAGO_Leicester<tab>hasArea<tab>"73.32"^^<km2>
     YAGO_Sissy_Spacek<tab>wasBornOnDate<tab>"1949-12-25"^^xsd:date<tab>occursSince<tab>"1949-12-25"^^xsd:date
 
-A type in angle brackets that is no IRI is a unit: the value is a decimal number.
+A type in angle brackets that is not an IRI is a unit: the value is a decimal number.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _COUNT = re.compile(rb"\s*\d+\s*\n[^\t\n]+\t[^\t\n]+\t")
 
 
 def is_typed(first: bytes) -> bool:
-    """Says whether a file that begins with these bytes has statements with typed literals."""
+    """Returns whether a file that begins with these bytes has statements with typed literals."""
     is_rdf = first.partition(b"\n")[0].rstrip().endswith(b".")
     return bool(_COUNT.match(first) or (not is_rdf and _TYPED.search(first)))
 
@@ -60,8 +60,8 @@ def read_typed_statements(task: ImportTask, path: Path, split: str) -> None:
             task.add(rows, split)
             task.advance(len(lines))
     if expected is not None and expected != found:
-        says = f"the first line says how many statements follow ({expected:,})"
-        task.report.problem(f"{path}:1: {says}, found {found:,}. Was the file cut off?")
+        announced = f"the first line is the number of statements ({expected:,})"
+        task.report.problem(f"{path}:1: {announced}, found {found:,}. Was the file cut off?")
 
 
 def _row(fields: list[str]) -> Row:

@@ -2,7 +2,7 @@
 
 A statement of an item or property becomes a statement here, with its qualifiers, if its rank is chosen. References, aliases,
 descriptions and links to other sites are not read. A slice of a dump (only some classes or properties, or entities with
-enough statements) mentions entities that are no part of it; their labels come from a second pass over the file.
+enough statements) mentions entities outside the slice; their labels come from a second pass over the file.
 """
 
 import re
@@ -19,13 +19,13 @@ from starqe.kg.reading.import_options import WikidataOptions
 from starqe.kg.reading.import_task import ImportTask, Row
 
 WIKIDATA_NAMES = Names(ENTITY, "http://www.wikidata.org/prop/direct/")
-"""How Wikidata itself writes its identifiers in RDF: wd:Q42, wdt:P31."""
+"""Wikidata's own IRIs of its identifiers in RDF: wd:Q42, wdt:P31."""
 INSTANCE_OF = "P31"
 NO_VALUE = "novalue"
 READ = frozenset(["item", "property"])
 """The types of entities that are read; others are counted."""
 STEP = 1000
-"""How many records are read between two reports of progress."""
+"""The number of records between two reports of progress."""
 _KNOWN = re.compile(rb'"type"\s*:\s*"(?:item|property|lexeme|mediainfo)"')
 _ID = re.compile(rb'"(?:id|redirect)"\s*:\s*"[QPLM]\d+"')
 
@@ -76,7 +76,7 @@ def _read_labels(task: ImportTask, path: Path, reader: "_Reader") -> None:
 
 
 def _entities(records: Iterable[Record], task: ImportTask) -> Iterator[tuple[Record, Any]]:
-    """Takes the entities out of records, and counts those that are not read."""
+    """Yields the entities in the records, and counts those that are not read."""
     for number, record in enumerate(records, 1):
         if number % STEP == 0:
             task.advance(STEP)
@@ -176,7 +176,7 @@ class _Reader:
         return [(entity["id"], label["value"], label["language"]) for label in found]
 
     def count(self) -> None:
-        """Tells the report what was left out of the last entity."""
+        """Adds what was left out of the last entity to the report."""
         if self._left:
             for (reason, relation), number in Counter(self._left).items():
                 self._report.leave_out(reason, relation, number)
@@ -198,7 +198,7 @@ def _is_of_class(claims: dict[str, Any], options: WikidataOptions) -> bool:
 
 
 def _what_is_wrong(entity: Any, error: Exception) -> str:
-    """Says what is malformed in an entity, by the first place that has not the form it should have."""
+    """Describes what is malformed in an entity: the first part that does not have the expected form."""
     for problem in _problems(entity):
         return problem
     return f"{entity['id']}: {error if isinstance(error, ValueError) else f'a value is incomplete ({type(error).__name__}: {error})'}"

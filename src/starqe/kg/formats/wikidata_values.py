@@ -1,4 +1,4 @@
-"""The values of Wikidata's JSON as identifiers and literals, in the lexical forms that Wikidata's own RDF has."""
+"""The values of Wikidata's JSON as identifiers and literals, in the lexical forms of Wikidata's own RDF."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _USUAL_LENGTH = len("+1952-03-11T00:00:00Z")
 
 
 def entity_id(value: dict[str, Any]) -> str:
-    """Returns the identifier of an entity value; dumps before 2017 have its number alone.
+    """Returns the identifier of an entity value; dumps before 2017 have only its number.
 
     Raises:
         KeyError, TypeError, ValueError: The value is malformed.
@@ -98,7 +98,7 @@ def gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
 
 
 def _number(value: float) -> str:
-    """Writes a coordinate as the shortest number that is the same."""
+    """Writes a coordinate as the shortest number with the same value."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(int(value))
 
 

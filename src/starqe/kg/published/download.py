@@ -137,7 +137,7 @@ def _attempt(url: str, file: Path, reached: Callable[[int], None]) -> None:
         if (whole or 0) > MAX_BYTES:
             raise _too_large(url)
         with file.open("ab" if size else "wb") as out:
-            if not size:  # only now is nothing left of another version
+            if not size:  # only now is nothing of another version left
                 etag = answer.headers.get("ETag") or ""
                 _write_note(file, _Note(url, etag if etag.startswith('"') else None, whole))  # a weak ETag does not guarantee equal bytes
             pace = _Pace()
@@ -155,19 +155,19 @@ def _attempt(url: str, file: Path, reached: Callable[[int], None]) -> None:
 
 
 def _begin(answer: http.client.HTTPResponse, size: int, note: _Note, file: Path) -> int:
-    """Returns how many of the bytes already here the response continues from: all, or none."""
+    """Returns how many of the existing bytes the response continues from: all, or none."""
     if answer.status == 200:
         return 0  # the file has changed, or the server does not support ranges
     said = answer.headers.get("Content-Range", "")
     other = note.size is not None and said.rpartition("/")[2] not in (str(note.size), "*")
     if answer.status != 206 or not said.startswith(f"bytes {size}-") or other:
         forget(file)
-        raise _BrokenError(f"the server was asked for the bytes from {size:,} on, and answers {answer.status} with '{said}'")
+        raise _BrokenError(f"the bytes from {size:,} on were requested, and the server answers {answer.status} with '{said}'")
     return size
 
 
 def _earlier(url: str, file: Path) -> tuple[int, _Note]:
-    """Returns how many bytes of this address are here, and their note."""
+    """Returns how many bytes of this address exist locally, and their note."""
     try:
         note = _Note(**json.loads(_note_of(file).read_text(encoding="utf-8")))
         return (file.stat().st_size, note) if note.url == url else (0, note)
@@ -257,7 +257,7 @@ def _open(url: str, headers: dict[str, str], file: Path) -> http.client.HTTPResp
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416:
-            forget(file)  # there are more bytes here than the server has
+            forget(file)  # there are more bytes than the server has
         if error.code in PASSING or error.code >= 500:
             raise _BrokenError(f"the server answers {error.code} {error.reason}") from None
         raise StorageError(f"{url}: the server answers {error.code} {error.reason}") from None

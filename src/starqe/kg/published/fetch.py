@@ -35,7 +35,7 @@ class Holding:
     data: DataSet
     folder: Path
     state: Literal["no", "in part", "by hand", "fetched"]
-    """By hand: a folder of that name that was not made by a fetch; it is read like any other, and never removed."""
+    """By hand: a folder of that name that was not made by a fetch; it is read like any other, but never removed."""
     size: int
     """Number of bytes present."""
 
@@ -118,7 +118,9 @@ def remove(data: DataSet, home: Path) -> tuple[list[Path], list[Path]]:
             if folder.exists():
                 if not (folder / HEADER).exists():
                     raise _not_ours(folder)
-                files = [folder / name for name in (*_recorded(folder), HEADER)]  # the header last: it marks the folder as fetched
+                files = [
+                    folder / name for name in (*_recorded(folder), HEADER)
+                ]  # the header is removed last: it marks the folder as fetched
                 removed += [file for file in files if file.exists()]
                 for file in removed:
                     file.unlink()
@@ -214,11 +216,11 @@ def _fetch_files(
         if expected is None and size and (arrived := (part / name).stat().st_size) != size:
             forget(part / name)
             what = f"this file of {data.name} has {size:,} bytes, found {arrived:,}"
-            raise StorageError(f"{origin}/{name}: {what}. It was deleted. Try again, or another source with --from")
+            raise StorageError(f"{origin}/{name}: {what}. It was deleted. Try again, or fetch it from another source")
         found = _checksum(part / name)
         if expected not in (None, found):
             forget(part / name)
-            way_out = "It was deleted. Try again, or another source with --from"
+            way_out = "It was deleted. Try again, or fetch it from another source"
             raise StorageError(f"{origin}/{name}: the sha256 of this file of {data.name} is {expected}, found {found}. {way_out}")
 
 
@@ -226,12 +228,12 @@ def _way_out(data: DataSet, home: Path) -> str:
     names = ", ".join(file.name for file in data.files)
     return (
         "What has arrived is kept: the same command continues from there. "
-        f"If you have a copy, give the folder that has {data.name}/ with {names} to --from, or set STARQE_DATA to it (now {home})"
+        f"If you have a copy, fetch from the folder that has {data.name}/ with {names}, or set STARQE_DATA to it (now {home})"
     )
 
 
 def _place(data: DataSet, home: Path, place: str, wanted: dict[str, str | None], missing: list[str]) -> None:
-    """Moves fetched files to their place: the whole folder in one step, or single files into an existing fetch."""
+    """Moves fetched files to their place: the whole folder atomically, or single files into an existing fetch."""
     folder, part = home / data.name, _part(home, data)
     with contextlib.suppress(OSError):  # an empty folder is replaced
         folder.rmdir()

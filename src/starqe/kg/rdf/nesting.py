@@ -1,7 +1,6 @@
-"""Bounds that are checked before the parser sees a document: it crashes on deeply nested terms, and hangs on nested entities.
+"""Limits that are checked before parsing: the parser crashes on deeply nested terms, and hangs on nested entities.
 
-Only what opens and closes is looked for; strings, IRIs and comments are passed over as a whole. Whether the document is
-well-formed is for the parser to say.
+Only opening and closing tokens are searched for; strings, IRIs and comments are skipped. Syntax errors are left to the parser.
 """
 
 import re
@@ -11,11 +10,11 @@ from pyoxigraph import RdfFormat
 from starqe.errors import InputError
 
 MAX_DEPTH = 100
-"""How deep triple terms, and elements of RDF/XML, may stand in each other."""
+"""The maximum nesting depth of triple terms, and of elements of RDF/XML."""
 MAX_TERM = 16 * 2**20
-"""The length of a term in bytes; the parser has no more room."""
+"""The maximum length of a term in bytes; a limit of the parser."""
 MAX_ENTITY = 1000
-"""The length of an entity that an RDF/XML document declares: they stand for the beginnings of IRIs."""
+"""The maximum length of an entity that an RDF/XML document declares; they abbreviate the beginnings of IRIs."""
 
 _TURTLE = re.compile(
     rb'(?P<open><<)|(?P<close>>>)|[<=]=|=>|<[^<>"\s]*+>'
@@ -32,19 +31,19 @@ _XML = re.compile(
 
 
 class NestingGuard:
-    """Looks at a document, block by block, and refuses what is nested too deeply."""
+    """Checks a document, block by block, and refuses one that is nested too deeply."""
 
     def __init__(self, where: str, syntax: RdfFormat, line: int = 1) -> None:
         self._where, self._xml = where, syntax == RdfFormat.RDF_XML
         self._token = _XML if self._xml else _TURTLE
-        self._is_checked = syntax != RdfFormat.JSON_LD  # its parser has a bound of its own
+        self._is_checked = syntax != RdfFormat.JSON_LD  # its parser has its own limit
         self._depth = 0
         self.line = line
-        """The line that was reached."""
+        """The number of the current line."""
         self._rest, self._looked_at = b"", 0
 
     def feed(self, block: bytes) -> None:
-        """Looks at the next block.
+        """Checks the next block.
 
         Raises:
             InputError: Terms or elements are nested too deeply, a term is too long, or an entity could expand without end.
@@ -52,7 +51,7 @@ class NestingGuard:
         if not self._is_checked:
             return
         text = self._rest + block
-        if len(text) < 2 * self._looked_at:  # a long term is not looked at anew with every block
+        if len(text) < 2 * self._looked_at:  # a long term is not checked again with every block
             self._rest = text
             return
         cut = text.rfind(b"\n") + 1
@@ -67,7 +66,7 @@ class NestingGuard:
         self._looked_at = len(self._rest) if self._rest and not (plain and cut) else 0
 
     def _tokens(self, text: bytes) -> bytes:
-        """Follows what opens and closes; returns the part that may be the beginning of a token."""
+        """Counts opening and closing tokens; returns the rest, which may be the beginning of a token."""
         for token in self._token.finditer(text):
             if token.lastgroup == "unfinished" or token.end() == len(text):  # what follows may belong to it
                 self.line += text.count(b"\n", 0, token.start())
@@ -82,7 +81,7 @@ class NestingGuard:
             if self._depth > MAX_DEPTH:
                 line = self.line + text.count(b"\n", 0, token.start())
                 what = "elements" if self._xml else "triple terms"
-                raise InputError(f"{self._where}:{line}: {what} stand in each other at most {MAX_DEPTH} deep, found more")
+                raise InputError(f"{self._where}:{line}: {what} are nested at most {MAX_DEPTH} deep, found more")
         self.line += text.count(b"\n")
         return b""
 
@@ -91,7 +90,7 @@ class NestingGuard:
             line = self.line + before.count(b"\n")
             raise InputError(
                 f"{self._where}:{line}: an entity has at most {MAX_ENTITY} bytes and mentions no other, found "
-                f"{declaration[:60].decode(errors='replace')!r}. Write out what it stands for"
+                f"{declaration[:60].decode(errors='replace')!r}. Write out its value"
             )
 
 

@@ -1,4 +1,4 @@
-"""Parses RDF text to quads: errors name their line, and blank nodes with and without a label are told apart."""
+"""Parses RDF text to quads: errors name their line, and blank nodes with and without a label are distinguished."""
 
 import codecs
 import re
@@ -56,7 +56,11 @@ def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: R
                 except MemoryError:
                     report.problem(f"{where}:{number}: {_TOO_LONG}")
                 except SyntaxError as error:
-                    hint = ". RDF-star lines like this are read as Turtle (--format turtle)" if line.lstrip().startswith(b"<<") else ""
+                    hint = (
+                        ". RDF-star lines like this can be read as Turtle: choose the format turtle"
+                        if line.lstrip().startswith(b"<<")
+                        else ""
+                    )
                     report.problem(f"{where}:{number}: {_reason(error)}{hint}")
                 else:
                     yield from quads
@@ -70,7 +74,7 @@ def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat) -> Iter
         yield from parse(source, format=syntax)  # type: ignore[arg-type]
     except SyntaxError as error:
         place = f"{where}:{error.lineno}" if error.lineno else where
-        end = f"{syntax.name} cannot be read beyond an error, so this one cannot be skipped: correct it"
+        end = f"{syntax.name} cannot be read past an error, so this one cannot be skipped: correct it"
         raise InputError(f"{place}: {_reason(error)}. {end}") from None
     except MemoryError:
         raise InputError(f"{where}:{source.guard.line}: {_TOO_LONG}") from None
@@ -86,7 +90,7 @@ def _reason(error: SyntaxError) -> str:
 
 
 class _Source:
-    """Passes a stream on to the parser, and tells written blank node labels from those that the parser generates.
+    """Passes a stream to the parser, and distinguishes written blank node labels from those that the parser generates.
 
     The parser names a node without a label by a random number in hexadecimal digits, at most 32 of them. So a label
     that looks like one is generated unless it occurs in the text; shorter ones are written, except with probability 2^-64.

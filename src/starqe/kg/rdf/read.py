@@ -1,11 +1,11 @@
-"""RDF in: triples and what is said about them become statements with qualifiers.
+"""Reads RDF: triples and the triples about them become statements with qualifiers.
 
 The rule: an asserted triple without a reifier is a statement without qualifiers; with reifiers it is a statement for
 each of them, whose qualifiers are the triples about that reifier. A reifier is a node that ``rdf:reifies`` a triple
 (in Turtle also ``<< s p o >>``, ``~`` and ``{| … |}``) or that has ``rdf:subject``, ``rdf:predicate`` and ``rdf:object``.
 
-Named graphs whose IRI ends in train, valid or test are splits; all else belongs to the split that the caller names.
-What stands in one split belongs together. A reifier whose triple is asserted only in other splits speaks of it there,
+Named graphs whose IRI ends in train, valid or test are splits; everything else belongs to the split that the caller names.
+Triples and reifiers are matched within a split. A reifier whose triple is asserted only in other splits counts there,
 and a qualifier in a split where its reifier reifies nothing belongs to that reifier wherever it does.
 """
 
@@ -38,11 +38,11 @@ LABELS = (
     "https://schema.org/name",
     "http://xmlns.com/foaf/0.1/name",
 )
-"""Predicates whose literals are labels, the best first; those that the user names come before them."""
+"""Predicates whose literals are labels, the best first; those that the user names have priority."""
 
 MAX_LINE = 64 * 2**20
 CHUNK = 50_000
-"""How many statements go to the draft at a time."""
+"""The number of statements that are added to the draft at a time."""
 
 _DATATYPE_PREFIXES = {
     "http://www.w3.org/2001/XMLSchema#": "xsd:",
@@ -56,21 +56,21 @@ class RdfReader(SharedReader):
     """Reads the documents of one graph, then adds its statements to a draft.
 
     The documents are one graph in parts: a blank node label means the same node in all of them (train.ttl and
-    valid.ttl of one folder), and a document may speak of a triple of another. A label written in a document is the
-    identifier ``_:label``; a node without one gets a name by the order of appearance that no written label has.
+    valid.ttl of one folder), and a document may reify a triple of another. A label written in a document is the
+    identifier ``_:label``; a node without one gets a generated name, by order of appearance, that no written label has.
 
-    Terms are numbered as they come and triples are kept as four numbers, since only the end shows which nodes are
-    reifiers: a million triples take some 20 MB, and the terms what their texts take.
+    Terms are numbered in order of appearance and triples are kept as four numbers, since reifiers are known only at the end:
+    a million triples take about 20 MB, in addition to the texts of the terms.
     """
 
     def __init__(self, task: ImportTask) -> None:
         self._task, self._draft, self._report = task, task.draft, task.report
         self._keep_unasserted = task.unasserted == "keep"
-        self._reification_form = False  # then every reified triple counts as asserted
+        self._reification_form = False  # if True, every reified triple counts as asserted
         self._ids: dict[str, int] = {}  # IRI, _:label, or the text of a literal or triple term -> number
         self._anonymous: set[int] = set()
         self._unfit: dict[int, str] = {}
-        self._values: dict[int, str] = {}  # what cannot be an entity: the number of a literal or triple term -> its kind
+        self._values: dict[int, str] = {}  # not entities: the number of a literal or triple term -> its kind
         self._graph_numbers: dict[str, int] = {}
         self._graphs = array("i")  # (T,) the named graph of each triple
         self._triples = array("i")  # (T, 4) subject, predicate, object, split
@@ -83,12 +83,12 @@ class RdfReader(SharedReader):
         Args:
             stream: Its bytes.
             where: Its name in errors.
-            syntax: How it is written.
+            syntax: Its syntax.
             split: The split of everything outside the named graphs that are splits.
-            standard: Whether it is standard reification, in which every reified triple counts as asserted.
+            standard: Whether it is in standard reification, where every reified triple counts as asserted.
 
         Raises:
-            InputError: The document is malformed (in a format of lines: unless the report says to skip).
+            InputError: The document is malformed (in line-based formats: unless the report skips errors).
         """
         self._reification_form |= standard
         quads, generated = parse_rdf(stream, where, syntax, self._report)
@@ -104,7 +104,7 @@ class RdfReader(SharedReader):
                 self._graphs.append(graph)
 
     def _take(self, quad: Quad, split: int, where: str, generated: Callable[[str], bool]) -> None:
-        """Notes a label, a reification or a triple."""
+        """Records a label, a reification or a triple."""
         subject, predicate, value, _ = quad
         if type(value) is Literal and (labels := self._labels.get(predicate.value)) is not None:
             labels.append((self._number(subject, generated), value.value, value.language or ""))
@@ -129,7 +129,7 @@ class RdfReader(SharedReader):
         else:
             text = f'"{term}'  # no IRI and no blank node begins with a quote
         number = self._ids.setdefault(text, len(self._ids))
-        if number == len(self._ids) - 1:  # perhaps new; noting it twice does no harm
+        if number == len(self._ids) - 1:  # possibly new; recording it twice is harmless
             if type(term) is NamedNode:
                 if problem := identifier_problem(text):
                     self._unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
@@ -141,7 +141,7 @@ class RdfReader(SharedReader):
         return number
 
     def finish(self) -> None:
-        """Adds the statements and the labels to the draft, and to the report what was left out.
+        """Adds the statements and labels to the draft, and what was left out to the report.
 
         Raises:
             InputError: A node is a malformed standard reification (unless the report says to skip).
@@ -159,14 +159,14 @@ class RdfReader(SharedReader):
         self._add(self._entity_facts(statements, texts), texts)
 
     def _in_several_graphs(self, triples: IntArray) -> int:
-        """Counts the triples of each split that stand in several named graphs, once for every graph beyond the first."""
+        """Counts the triples of each split that are in several named graphs, once for every graph after the first."""
         if len(self._graph_numbers) < 2:
             return 0
         apart = np.unique(np.column_stack([triples, np.frombuffer(self._graphs, np.int32)]), axis=0)
         return len(apart) - len(np.unique(triples, axis=0))
 
     def _wikibase(self, triples: IntArray) -> tuple[IntArray, IntArray]:
-        """Turns the statement nodes of Wikidata's RDF, if it is that, into reified triples, as rows of ``_reified``."""
+        """Converts the statement nodes of Wikidata's RDF, if there are any, to reified triples, as rows of ``_reified``."""
         texts = list(self._ids)
         site = wikibase.site_of([texts[predicate] for predicate in np.unique(triples[:, 1]).tolist()])
         if site is None:
@@ -184,7 +184,7 @@ class RdfReader(SharedReader):
         return found.triples, found.reified
 
     def _standard_reification(self, triples: IntArray, texts: list[str]) -> tuple[IntArray, IntArray]:
-        """Takes the triples of standard reification out; also gives what they reify, as rows of ``_reified``."""
+        """Removes the triples of standard reification; also returns what they reify, as rows of ``_reified``."""
         subject, predicate, value, type_, statement = (self._ids.get(iri, -1) for iri in (SUBJECT, PREDICATE, OBJECT, TYPE, STATEMENT))
         found = standard_reification(triples, (subject, predicate, value), type_, statement)
         malformed = [*found.ambiguous.tolist(), *(found.incomplete.tolist() if self._reification_form else [])]
@@ -202,7 +202,7 @@ class RdfReader(SharedReader):
         return rest, np.column_stack([found.reified, asserted])[~bad].astype(np.int32)
 
     def _entity_facts(self, statements: Numbered, texts: list[str]) -> Numbered:
-        """Leaves out, and counts once a triple and split, the statements with a literal or triple term."""
+        """Leaves out the statements with a literal or triple term, and counts them once per triple and split."""
         is_value = self._is_value()
         left_out = is_value[statements.triples[:, 0]] | is_value[statements.triples[:, 2]]
         facts = np.unique(np.column_stack([statements.triples, statements.split])[left_out], axis=0).tolist()
@@ -210,13 +210,13 @@ class RdfReader(SharedReader):
         return statements.only(~left_out)
 
     def _entity_pairs(self, pairs: IntArray, texts: list[str]) -> IntArray:
-        """Leaves out, and counts, the qualifier pairs with a literal or triple term."""
+        """Leaves out and counts the qualifier pairs with a literal or triple term."""
         left_out = self._is_value()[pairs[:, 2]]
         self._count_literals([(relation, self._values[value]) for relation, value in pairs[left_out, 1:3].tolist()], texts)
         return np.compress(~left_out, pairs, axis=0)
 
     def _count_literals(self, found: list[tuple[int, str]], texts: list[str]) -> None:
-        """Tells the report of literals, by the numbers of their relations and their kinds."""
+        """Adds literals to the report, by the numbers of their relations and their kinds."""
         for (relation, kind), count in Counter(found).items():
             self._report.leave_out_literals(self._task.names.relations.identifier(texts[relation]), kind, count)
 
@@ -226,14 +226,14 @@ class RdfReader(SharedReader):
         return mask
 
     def _add(self, statements: Numbered, texts: list[str]) -> None:
-        """Returns statements and labels to the draft under their identifiers."""
+        """Adds statements and labels to the draft by their identifiers."""
         first, count = statements.first, statements.count
         used = statements.pairs[ranges(first, count)]
         entities = np.unique(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
         relations = np.unique(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
         entity_names = self._entity_names(entities, texts)
         relation_names = {number: self._task.names.relations.identifier(texts[number]) for number in relations}
-        # One column of names: entities at their numbers, relations behind them.
+        # One column of names: entities at their numbers, then relations.
         names: list[str | None] = [None] * (2 * len(texts))
         for number, name in entity_names.items():
             names[number] = name
@@ -262,7 +262,7 @@ class RdfReader(SharedReader):
         return {number: anonymous.get(number) or self._task.names.entities.identifier(texts[number]) for number in entities}
 
     def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
-        """Gives the labels to the draft, the best ones first, since the draft keeps the first of several."""
+        """Adds the labels to the draft, the best ones first, since the draft keeps the first of several."""
         for labels in self._labels.values():
             for number, label, language in labels:
                 if number in entity_names:
@@ -274,17 +274,17 @@ class RdfReader(SharedReader):
 
 
 def read_rdf(task: ImportTask, path: Path, split: str, syntax: RdfFormat, standard: bool = False) -> None:
-    """Reads a file; its statements go to the draft when the task is finished, since other files may speak of its triples.
+    """Reads a file; its statements are added to the draft at the end of the task, since other files may reify its triples.
 
     Raises:
-        InputError: The document is malformed (in a format of lines: unless the report says to skip).
+        InputError: The document is malformed (in line-based formats: unless the report skips errors).
     """
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
         task.shared(RdfReader).read(stream, str(path), syntax, split, standard)
 
 
 def _split_of(graph: object) -> str | None:
-    """Returns the split that a named graph is by its IRI, or None."""
+    """Returns the split that the IRI of a named graph denotes, or None."""
     match = _SPLIT_GRAPH.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
     return match[1] if match else None
 

@@ -1,4 +1,4 @@
-"""Turns triples and reifiers into statements with qualifiers; all terms are numbers.
+"""Converts triples and reifiers to statements with qualifiers; all terms are numbers.
 
 T triples · R reifications · S statements · P qualifier pairs. A split is a position in SPLITS.
 """

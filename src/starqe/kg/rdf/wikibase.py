@@ -6,8 +6,8 @@
           wikibase:rank wikibase:NormalRank .
     wd:Q8413 wdt:P26 wd:Q233483 .                the same without the node: "truthy"
 
-A property is one relation, ``wdt:P26``, in all three places. Values that are no entities, deprecated statements, references, full
-and normalised values, and what describes pages and properties are left out, and counted.
+A property is one relation, ``wdt:P26``, in all three places. Values that are not entities, deprecated statements, references, full
+and normalised values, and descriptions of pages and properties are left out and counted.
 """
 
 import re
@@ -26,7 +26,7 @@ ENTITY, DIRECT = "entity/", "prop/direct/"
 
 _PROPERTY = re.compile(r"(?P<site>https?://[^#?]*/)prop/(?P<place>[a-z/-]*?)/?(?P<id>P\d+)")
 _KEPT = ("link", "statement", "qualifier", "direct")
-"""What statements are made of: ``p:``, ``ps:``, ``pq:`` and ``wdt:``."""
+"""The predicates of statements: ``p:``, ``ps:``, ``pq:`` and ``wdt:``."""
 OTHER = "other"
 _DESCRIPTION = "descriptions of values, properties and pages"
 _LEFT_OUT = {
@@ -39,7 +39,7 @@ _LEFT_OUT = {
     "reference/value": "references",
     "reference/value-normalized": "references",
 }
-"""What stands between ``prop/`` and the id of a property -> what it is."""
+"""The part between ``prop/`` and the id of a property -> its meaning."""
 _METADATA = {
     ONTOLOGY: _DESCRIPTION,
     "http://schema.org/": _DESCRIPTION,
@@ -51,14 +51,14 @@ _METADATA = {
     "http://purl.org/dc/terms/language": "lexemes",
     TYPE: _DESCRIPTION,
 }
-"""Predicates by their beginning -> what they are in Wikibase RDF."""
+"""Beginnings of predicates -> their meaning in Wikibase RDF."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What the triples of a Wikibase site are as statements. T triples · R statement nodes."""
+    """The triples of a Wikibase site as statements. T triples · R statement nodes."""
 
-    triples: IntArray  # (T, 4) what is left: truthy triples, the qualifiers of statement nodes, and triples of other kinds
+    triples: IntArray  # (T, 4) the rest: truthy triples, the qualifiers of statement nodes, and triples of other kinds
     reified: IntArray  # (R, 6) statement node, subject, relation, value, split, 1
     relations: dict[int, int]
     """The number of a property as an entity (``wd:P26``) -> its number as a relation."""
@@ -67,18 +67,18 @@ class Converted:
 
 
 def site_of(predicates: Sequence[str]) -> str | None:
-    """Returns what the IRIs of a Wikibase site begin with, told by predicates such as ``…/prop/statement/P31``, or None."""
+    """Returns the common prefix of the IRIs of a Wikibase site, found by predicates such as ``…/prop/statement/P31``, or None."""
     found = (_PROPERTY.fullmatch(predicate) for predicate in predicates)
     return next((match["site"] for match in found if match and match["place"] in ("statement", "direct")), None)
 
 
 def convert(triples: IntArray, ids: dict[str, int], site: str) -> Converted:
-    """Turns statement nodes into statements.
+    """Converts statement nodes to statements.
 
     Args:
         triples: (T, 4) subject, predicate, object, split.
         ids: The number of each term by its text; relations that do not occur yet are added.
-        site: What the IRIs of the Wikibase site begin with.
+        site: The common prefix of the site's IRIs.
     """
     texts = list(ids)
     predicates, which = np.unique(triples[:, 1], return_inverse=True)
@@ -98,7 +98,7 @@ def convert(triples: IntArray, ids: dict[str, int], site: str) -> Converted:
     left_out["statements without a value"] += len(links) - len(np.unique(node))
 
     def is_entity(rows: IntArray, what: str) -> BoolArray:
-        """Says which values are entities, and counts the others under a name."""
+        """Returns which values are entities, and counts the others under a name."""
         numbers, inverse = np.unique(rows[:, 2], return_inverse=True)
         kind = np.array([_kind_of_value(texts[number], site) for number in numbers.tolist()], object)[inverse.reshape(-1)]
         left_out.update(f"{what} with {name}" for name in kind if name and what)
@@ -108,7 +108,7 @@ def convert(triples: IntArray, ids: dict[str, int], site: str) -> Converted:
     qualifiers = rows["qualifier"][np.isin(rows["qualifier"][:, 0], node[fine])]
     own, stated = {*map(tuple, facts.tolist())}, {(head, relation, split) for head, relation, _, split in facts.tolist()}
     truthy = np.array([row for row in rows["direct"].tolist() if tuple(row) not in own], np.int32).reshape(-1, 4)
-    # An unknown value is another blank node in each of the two places: what has a statement node is counted there.
+    # An unknown value is a different blank node in each of the two places: it is counted once, at the statement node.
     again = np.array([(head, relation, split) in stated for head, relation, _, split in truthy.tolist()], bool)
     is_fact = is_entity(truthy, "")
     is_entity(truthy[~again], "facts")
@@ -127,7 +127,7 @@ def _as_entities(site: str, uses: list[tuple[str, str]], ids: dict[str, int]) ->
 
 
 def _use_of(predicate: str, site: str) -> tuple[str, str]:
-    """Says what a predicate is for, and of which property it is, if it belongs to a statement."""
+    """Returns the use of a predicate, and its property if it belongs to a statement."""
     match = _PROPERTY.fullmatch(predicate)
     if match and match["site"] == site:
         place = match["place"] or "link"
@@ -136,7 +136,7 @@ def _use_of(predicate: str, site: str) -> tuple[str, str]:
 
 
 def _kind_of_value(text: str, site: str) -> str:
-    """Says what a value is that is no entity; empty for an entity, and for a literal, which is left out and counted later."""
+    """Returns the kind of a value that is not an entity; empty for an entity, and for a literal, which is counted later."""
     if text.startswith((f"{site}{ENTITY}", '"')):
         return ""
     return "an unknown value" if text.startswith("_:") or "/.well-known/genid/" in text else "a file or web address"

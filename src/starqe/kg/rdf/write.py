@@ -3,7 +3,7 @@
 TriG and N-Quads are one file with one named graph per split; Turtle and N-Triples are a folder with one file per split.
 A statement is its triple and, if it has qualifiers, a reifier that carries them. A statement without qualifiers gets an
 empty reifier if another statement of its split has the same triple, so that the two remain distinct. The same graph
-always gives the same bytes: statements in the graph's order, labels by language and identifier.
+always makes the same bytes: statements in the graph's order, labels by language and identifier.
 
 Language tags are written in lower case, as RDF compares them. Every writer returns the files written. It raises InputError
 if an identifier or a language tag cannot be written in RDF, and StorageError if the destination exists and may not be
@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from pyoxigraph import Literal, NamedNode
 
-from starqe.errors import InputError, StorageError
-from starqe.folders import new_file, new_folder
+from starqe.errors import InputError
+from starqe.folders import check_only, new_file, new_folder
 from starqe.kg.graph import Graph
 from starqe.kg.iris import OBJECT, PREDICATE, REIFIES, SUBJECT, Names
 from starqe.kg.rdf.read import LABEL
@@ -223,12 +223,8 @@ def _write_file(destination: Path, lines: Callable[[], Iterator[str]], overwrite
 def _write_folder(
     destination: Path, extension: str, splits: list[str], lines: Callable[[str], Iterator[str]], overwrite: bool
 ) -> list[Path]:
-    def check_ours() -> None:
-        ours = {split + extension for split in SPLITS}
-        if foreign := sorted({path.name for path in destination.iterdir()} - ours):
-            raise StorageError(f"{destination} is not replaced: it holds '{foreign[0]}', which is not part of an export")
-
-    with new_folder(destination, overwrite, check_ours) as place:
+    ours = {split + extension for split in SPLITS}
+    with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         for split in splits:
             with (place / (split + extension)).open("w", encoding="utf-8", newline="\n") as file:
                 file.writelines(lines(split))

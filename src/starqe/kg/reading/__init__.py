@@ -1,1 +1,1 @@
-"""What every reader of a file format needs: bytes of files, options, the task that it fills, the report."""
+"""Shared by the readers of all file formats: opening files, import options, the import task, the report."""

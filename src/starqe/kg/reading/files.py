@@ -1,4 +1,4 @@
-"""Reading bytes from files that may be compressed, endless or broken, in bounded memory."""
+"""Reads bytes from files that may be compressed, endless or broken, in bounded memory."""
 
 import bz2
 import gzip
@@ -17,15 +17,15 @@ STDIN = Path("-")
 """Standard input, where a file is expected."""
 CHUNK = 8 * 2**20
 FREE_EXPANSION = 64 * 2**20
-"""Up to this size a compressed file may grow to without question."""
+"""A compressed file may expand to this size in any case."""
 MAX_EXPANSION = 200
-"""Beyond that, by this factor: statements compress 5 to 20 times; a thousand times is a trap."""
+"""Beyond that, it may expand by this factor: statements compress 5 to 20 times; a thousand times is a decompression bomb."""
 
 _BROKEN = (EOFError, OSError, zlib.error)
 
 
 class GuardedReader(io.RawIOBase):
-    """A stream of bytes that refuses lines and expansions beyond bounds, and says where damage is."""
+    """A stream of bytes that limits line length and expansion, and reports where a file is damaged."""
 
     def __init__(self, stream: BinaryIO, path: Path, max_line: int, compressed: bool) -> None:
         self._stream, self._path, self._max_line = stream, path, max_line
@@ -33,17 +33,17 @@ class GuardedReader(io.RawIOBase):
         self._compressed = compressed
         self._bytes = self._line_bytes = 0
         self.line = 1
-        """The number of the line that is being read."""
+        """The number of the current line."""
 
     def readable(self) -> bool:
-        """Says yes."""
+        """Returns True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
         """Reads up to a chunk.
 
         Raises:
-            InputError: The file is damaged, expands without end, or has a line longer than any statement.
+            InputError: The file is damaged, expands too much, or has too long a line.
         """
         try:
             data = self._stream.read(CHUNK if size is None or size < 0 else min(size, CHUNK))
@@ -53,19 +53,19 @@ class GuardedReader(io.RawIOBase):
         if self._compressed and self._bytes > self._limit:
             raise InputError(
                 f"{self._path}: a compressed file may expand {MAX_EXPANSION} times (or to {FREE_EXPANSION >> 20} MiB), "
-                f"and this one goes on beyond {self._limit >> 20} MiB. Decompress it yourself if you trust it"
+                f"and this one exceeds {self._limit >> 20} MiB. Decompress it yourself if you trust it"
             )
         self._check_lines(data)
         return data
 
     def _check_lines(self, data: bytes) -> None:
-        """Looks for a line end in every stretch of the longest line allowed: a few searches, however many lines there are."""
+        """Searches for a line end in every block of the maximum line length: few searches, whatever the number of lines."""
         start = 0
         while len(data) - start + self._line_bytes > self._max_line:
             end = data.rfind(b"\n", start, start + max(self._max_line - self._line_bytes, 0) + 1) + 1
             if not end:
                 line = self.line + data.count(b"\n", 0, start)
-                raise InputError(f"{self._path}:{line}: a line has at most {self._max_line >> 20} MiB. Is this file of another format?")
+                raise InputError(f"{self._path}:{line}: a line has at most {self._max_line >> 20} MiB. Is this file in another format?")
             start, self._line_bytes = end, 0
         last = data.rfind(b"\n", start)
         self._line_bytes = self._line_bytes + len(data) - start if last < 0 else len(data) - last - 1
@@ -78,7 +78,7 @@ class GuardedReader(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Closes the file below."""
+        """Closes the underlying file."""
         self._stream.close()
         super().close()
 
@@ -96,11 +96,11 @@ def _bzip2(path: Path) -> BinaryIO:
 
 
 def _zstandard(path: Path) -> BinaryIO:
-    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))  # unlike others, it notices a frame that was cut off
+    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))  # unlike others, it detects a truncated frame
 
 
 def _standard_input(_path: Path) -> BinaryIO:
-    """Opens standard input, decompressing by its first bytes; there is no size to hold its expansion against."""
+    """Opens standard input, decompressing by its first bytes; its expansion is not limited, since its size is unknown."""
     stream = cast("io.BufferedReader", sys.stdin.buffer)
     magic = stream.peek(4)
     if magic.startswith(b"\x1f\x8b"):
@@ -115,11 +115,11 @@ def _standard_input(_path: Path) -> BinaryIO:
 OPENERS = {".gz": _gzip, ".bz2": _bzip2, ".zst": _zstandard}
 """Extension -> how a compressed file is opened."""
 BEGINS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
-"""What a compressed file begins with, whatever it is called -> the extension that it should have."""
+"""The first bytes of a compressed file -> its usual extension."""
 
 
 def open_guarded(path: Path, max_line: int) -> GuardedReader:
-    """Opens a file for reading; one that is compressed, by its first bytes or its extension, is decompressed.
+    """Opens a file for reading; a compressed file, detected by its first bytes or its extension, is decompressed.
 
     Raises:
         InputError: The file cannot be opened.
@@ -137,7 +137,7 @@ def open_guarded(path: Path, max_line: int) -> GuardedReader:
 
 
 def whole_lines(stream: GuardedReader) -> Iterator[bytes]:
-    """Yields the content in large pieces that end at line ends."""
+    """Yields the content in large blocks that end at line ends."""
     rest = b""
     while data := stream.read():
         cut = data.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""What a user may choose about an import, beyond the file and its form."""
+"""Import options, other than the file and its form."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal
 from starqe.errors import InputError
 
 RANKS = ("preferred", "normal", "deprecated", "best")
-"""The ranks of Wikidata's statements; ``best`` takes the preferred ones of a property, or the normal ones if there are none."""
+"""The ranks of Wikidata's statements; ``best`` selects the preferred ones of a property, or the normal ones if there are none."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Columns:
     relation: str
     tail: str
     qualifiers: tuple[str, ...] = ()
-    """The values of such a column are qualifiers, by the relation that the column is called."""
+    """The columns with qualifier values; the name of the column is the relation."""
 
     def __post_init__(self) -> None:
         names = (self.head, self.relation, self.tail, *self.qualifiers)
@@ -35,18 +35,18 @@ class WikidataOptions:
     """Which part of a Wikidata dump becomes the graph.
 
     Raises:
-        InputError: A rank is unknown, a class or property is no identifier of Wikidata, or the least number is negative.
+        InputError: A rank is unknown, a class or property is not an identifier of Wikidata, or the minimum number is negative.
     """
 
     ranks: tuple[str, ...] = ("preferred", "normal")
     languages: tuple[str, ...] = ("en",)
-    """Languages of labels; without a label in any of them an entity gets the one for all languages, or any."""
+    """Languages of labels; an entity without a label in any of them gets the multilingual one, or any other."""
     classes: frozenset[str] = frozenset()
-    """Only entities that are instances (P31) of one of these classes are read; all of them if empty."""
+    """Only instances (P31) of these classes are read; all entities if empty."""
     properties: frozenset[str] = frozenset()
-    """Only statements with these properties are read, with all their qualifiers; all of them if empty."""
+    """Only statements with these properties are read, with all their qualifiers; all statements if empty."""
     min_statements: int = 0
-    """Entities with fewer statements, after the choices above, are left out."""
+    """Entities with fewer statements, after the selections above, are left out."""
     special_values: Literal["leave", "keep"] = "leave"
     """Whether an unknown value becomes a blank node, and no value the entity ``novalue``, or both are left out."""
 
@@ -59,7 +59,7 @@ class WikidataOptions:
             if wrong := sorted(identifier for identifier in identifiers if not re.fullmatch(rf"{letter}[1-9]\d*", identifier)):
                 raise InputError(f"a {what} of Wikidata is written like {letter}31, found {wrong[0]!r}")
         if self.min_statements < 0:
-            raise InputError(f"the least number of statements is 0 or more, found {self.min_statements}")
+            raise InputError(f"the minimum number of statements is 0 or more, found {self.min_statements}")
 
     @property
     def is_slice(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the files of one import share: the draft that they fill, the report, and the choices of the user."""
+"""One import: the draft that its files fill, the report, and the options."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -22,20 +22,20 @@ Row = list[str | Value]
 """Head, relation, tail, then relation and value of each pair; the tail and the values may be literals."""
 
 CHUNK = 50_000
-"""How many statements go to the draft at a time."""
+"""The number of statements that are added to the draft at a time."""
 
 
 class SharedReader(ABC):
-    """What the files of one form share during an import."""
+    """State that the files of one form share during an import."""
 
     @abstractmethod
     def __init__(self, task: "ImportTask") -> None: ...
 
-    def finish(self) -> None:  # noqa: B027 - not every form has something left to add
-        """Adds what was read to the draft, where that needs all files."""
+    def finish(self) -> None:  # noqa: B027 - optional
+        """Adds what was read to the draft, if that needs all files."""
 
     def check(self, graph: Graph) -> None:  # noqa: B027
-        """Notes in the report what a person should know about the finished graph."""
+        """Notes in the report what a user should know about the finished graph."""
 
 
 Reader = TypeVar("Reader", bound=SharedReader)
@@ -43,40 +43,40 @@ Reader = TypeVar("Reader", bound=SharedReader)
 
 @dataclass
 class ImportTask:
-    """One import: every reader of a format gets it, together with a file and its split."""
+    """One import: passed to every reader of a format, together with a file and its split."""
 
     draft: Draft = field(default_factory=Draft)
     report: Report = field(default_factory=Report)
     names: Names = field(default_factory=Names)
     """How identifiers are written in RDF."""
     unasserted: Unasserted = "leave"
-    """What happens to reified triples that nothing asserts."""
+    """What happens to reified triples that are not asserted."""
     advance: Callable[[int], None] = lambda _: None
-    """Told now and then how many more lines or records were read."""
+    """Called with the number of lines or records read since the last call."""
     wikidata: WikidataOptions = field(default_factory=WikidataOptions)
     columns: Columns | None = None
     """The columns of tables that make a statement."""
     label_relations: tuple[str, ...] = ()
-    """Properties and predicates that are labels, besides those that are known as such."""
+    """Further properties and predicates that are labels, besides the usual ones."""
     _waiting: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)  # split -> fields, and their number by statement
     _literals: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))  # by relation and datatype
     _shared: dict[type[SharedReader], SharedReader] = field(default_factory=dict)
 
     def shared(self, kind: type[Reader]) -> Reader:
-        """Returns the one reader of this class in the import; makes it at the first call."""
+        """Returns the shared reader of this class; makes it at the first call."""
         if kind not in self._shared:
             self._shared[kind] = kind(self)
         return cast("Reader", self._shared[kind])
 
     def check(self, graph: Graph) -> None:
-        """Lets the shared readers look at the finished graph."""
+        """Lets the shared readers check the finished graph."""
         for reader in self._shared.values():
             reader.check(graph)
 
     def add(self, rows: Iterable[Row], split: str) -> None:
         """Adds well-formed statements; leaves out and counts facts and pairs with literal values, which a graph cannot hold.
 
-        The fields wait in one flat list, so that rows and literals are gone at once and their memory is used again.
+        The fields are collected in one flat list, so that the memory of rows and literals is freed at once.
         """
         if split not in self._waiting:
             self._waiting[split] = [], []
@@ -95,7 +95,7 @@ class ImportTask:
             self._to_draft(split)
 
     def flush(self) -> None:
-        """Adds all statements that wait to the draft, and to the report what was left out."""
+        """Adds all collected statements to the draft, and what was left out to the report."""
         for split in self._waiting:
             self._to_draft(split)
         for (relation, datatype), count in self._literals.items():
@@ -109,7 +109,7 @@ class ImportTask:
         lengths.clear()
 
     def finish(self) -> None:
-        """Finishes the shared readers, and adds what waits to the draft.
+        """Finishes the shared readers, and adds the collected statements to the draft.
 
         Raises:
             InputError: What they read is malformed.

@@ -1,4 +1,4 @@
-"""What happened during an import: what was read, what was left out, and why."""
+"""The report of an import: what was read, what was left out, and why."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,50 +7,50 @@ from typing import Any, Literal
 from starqe.errors import InputError
 
 SHOWN = 10
-"""How many problems are kept word for word."""
+"""The number of problems whose messages are kept."""
 
 
 @dataclass
 class Report:
-    """Counts of one import; with ``on_error="skip"`` also the place where problems are noted instead of raised."""
+    """Counts of one import; with ``on_error="skip"``, problems are recorded here instead of raised."""
 
     on_error: Literal["stop", "skip"] = "stop"
     skipped: int = 0
     """Malformed statements that were left out."""
     problems: list[str] = field(default_factory=list)
-    """The first of them, word for word."""
+    """The messages of the first ones."""
     duplicates: int = 0
-    """Statements that stood more than once in a split, and were merged."""
+    """Duplicate statements within a split, which were merged."""
     unasserted: int = 0
-    """Reified triples that nothing asserts, and were left out."""
+    """Reified triples that are not asserted, which were left out."""
     in_several_graphs: int = 0
-    """Triples that stand in several named graphs of one split, and were merged."""
+    """Triples in several named graphs of one split, which were merged."""
     literals: Counter[str] = field(default_factory=Counter)
     """Facts and qualifiers left out because they have a literal value, by datatype."""
     left_out: dict[str, Counter[str]] = field(default_factory=dict)
-    """Facts and qualifiers left out, also those above with a literal value: why, and how many by relation."""
+    """Facts and qualifiers left out, including those with a literal value: reason -> number by relation."""
     records: Counter[str] = field(default_factory=Counter)
     """Records left out as a whole, by kind."""
     forms: Counter[str] = field(default_factory=Counter)
-    """How many files were read by their form."""
+    """The number of files by form."""
     idle_labels: int = 0
-    """Labels of things that no statement mentions."""
+    """Labels of identifiers that occur in no statement."""
 
     notes: list[str] = field(default_factory=list)
-    """What was read in a way that a person should know of, in words."""
+    """Messages to the user about how the files were read."""
 
     def note(self, message: str) -> None:
-        """Notes something that a person should know of."""
+        """Adds a message to the user."""
         self.notes.append(message)
 
     def problem(self, message: str) -> None:
-        """Notes a malformed statement, or raises, as the import was told.
+        """Records a malformed statement, or raises an error, depending on ``on_error``.
 
         Raises:
             InputError: The import stops at the first error.
         """
         if self.on_error == "stop":
-            raise InputError(f"{message} (--on-error skip leaves such statements out and counts them)")
+            raise InputError(f"{message} (the option on-error skip leaves such statements out and counts them)")
         self.skipped += 1
         if len(self.problems) < SHOWN:
             self.problems.append(message)
@@ -60,26 +60,26 @@ class Report:
         self.left_out.setdefault(reason, Counter())[relation] += count
 
     def leave_out_literals(self, relation: str, kind: str, count: int = 1) -> None:
-        """Counts facts or qualifiers of a relation that are left out since their values are literals."""
+        """Counts facts or qualifiers of a relation that are left out because their values are literals."""
         self.literals[kind] += count
         self.leave_out(kind, relation, count)
 
     def findings(self) -> list[str]:
-        """Returns what was left out or merged, one line for each kind, with the option that keeps it where there is one."""
+        """Returns what was left out or merged, one line per kind, with the option that keeps it if there is one."""
         counted: dict[str, int | Counter[str]] = {
             "malformed statements or records left out": self.skipped,
             "repeated statements merged": self.duplicates,
-            "triples that stand in several named graphs, merged": self.in_several_graphs,
+            "triples in several named graphs, merged": self.in_several_graphs,
             "triples that are reified but not asserted, left out": self.unasserted,
             "literal values left out": self.literals,
             "records left out": self.records,
-            "labels of things that no statement mentions left out": self.idle_labels,
+            "labels of identifiers that occur in no statement left out": self.idle_labels,
         }
-        ways_out = {"triples that are reified but not asserted, left out": " (--unasserted keep keeps them)"}
+        ways_out = {"triples that are reified but not asserted, left out": " (the option unasserted keep keeps them)"}
         return [f"{what}: {_number(count)}{ways_out.get(what, '')}" for what, count in counted.items() if count]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the counts and notes for programs."""
+        """Returns the counts and notes as JSON."""
         return {
             "skipped": self.skipped,
             "problems": self.problems,

@@ -13,9 +13,9 @@ ARCHITECTURES: Mapping[str, Callable[[PredictorConfig, int, int, int], Predictor
     "stare": StarE,
     "complex": ComplEx,
 }
-"""Name -> what makes a predictor from its configuration, the numbers of entities and relations, and a seed."""
+"""Name -> the function that makes a predictor from its configuration, the numbers of entities and relations, and a seed."""
 
 
 def new_predictor(config: PredictorConfig, entities: int, relations: int, seed: int) -> Predictor:
-    """Makes a predictor with its first weights."""
+    """Makes a predictor with its initial weights."""
     return ARCHITECTURES[config.architecture](config, entities, relations, seed)

@@ -24,8 +24,8 @@ class ComplEx(Predictor):
         vector = E[given end] (R[r] + q) + p             with the inverse rows of R[r] and P where the head is missing
 
     The dot product of the vector with an entity e is the real part of  (E[given end] (R[r] + q) + p) conj(E[e]). The first part asks how
-    the pairs change the relation between the ends; p is what a value says about the missing end by itself: the work that an award was
-    given for has an author, whatever the award. It is linear in each of its factors. So what is multiplied with a relation or a value
+    the pairs change the relation between the ends; p is the information of a value itself about the missing end: the work that an award was
+    given for has an author, whatever the award. The product is linear in each factor. So what is multiplied with a relation or a value
     that is missing is a vector, too:
 
         l = conj(E[head]) E[tail]
@@ -33,8 +33,8 @@ class ComplEx(Predictor):
         vector = conj(R[relation]) Wᵀ (l + R[r] + q)     where the value of a pair is missing, q over the other pairs
                  + conj(P[relation]) E[tail] + conj(P[inverse]) E[head]
 
-    There q and R[r] are not in the product above: they tell what kind of statement it is, and cost nothing. C is not R, since a softmax
-    over all relations moves every row at every step, and would shake the product.
+    There q and R[r] are not in the product above: they describe the kind of statement, at no cost. C is not R, since a softmax
+    over all relations updates every row at every step, and would disturb the product.
     """
 
     positions = POSITIONS
@@ -49,7 +49,7 @@ class ComplEx(Predictor):
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws every parameter; relations of unit size in each feature keep the scale of the entities."""
+        """Initialises every parameter; relations of unit size in each feature keep the scale of the entities."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
         for embedding in (self.relation_embedding, self.pair_embedding):
             embedding.reset_parameters(generator, self.config.width**0.5)
@@ -65,9 +65,9 @@ class ComplEx(Predictor):
         return drop(found.index_select(0, self._index(place)), self.config.dropout, noise)
 
     def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:
-        """Computes the mean over the statements of Σ |x|³ over all numbers x of what takes part, the gap filled by one of its answers (N3).
+        """Computes the mean over the statements of Σ |x|³ over all numbers x of its parts, with the gap filled by one of its answers (N3).
 
-        What takes part are entities and relations. P is left alone: on WD50K, keeping it small, too, costs a point of validation MRR.
+        These are entities and relations. P has no penalty: on WD50K, one would cost a point of validation MRR.
         """
         backward = gaps.position == HEAD
         draws = torch.rand(len(gaps), generator=noise, device=noise.device).cpu().numpy()
@@ -145,6 +145,6 @@ def _third_powers(rows: Tensor) -> Tensor:
 
 
 def conjugate(numbers: Tensor) -> Tensor:
-    """Turns the signs of the imaginary parts. (…, D) -> (…, D)."""
+    """Changes the signs of the imaginary parts. (…, D) -> (…, D)."""
     re, im = numbers.chunk(2, dim=-1)
     return torch.cat([re, -im], dim=-1)

@@ -1,4 +1,4 @@
-"""Every knob of a one-hop predictor and its training. Importing this module loads no torch of its own."""
+"""The hyper-parameters of a one-hop predictor and its training."""
 
 from typing import Literal, Self
 
@@ -12,7 +12,7 @@ ASKS_VALUES_AND_RELATIONS = frozenset({"transformer", "complex"})
 
 
 class PredictorConfig(Section):
-    """The predictor: how a statement with a gap becomes a vector, to be compared with the entities."""
+    """The predictor: how a statement with a gap is embedded, to be compared with the entities."""
 
     architecture: Literal["transformer", "stare", "complex"] = "transformer"
     """A transformer over the parts of the statement, the encoder of whole queries asked for one edge, or a product of complex numbers."""
@@ -25,11 +25,11 @@ class PredictorConfig(Section):
     feed_forward: int = pydantic.Field(default=512, ge=1)
     """The width inside the feed-forward part of a layer (transformer)."""
     initial_length: float = pydantic.Field(default=1.0, gt=0)
-    """The length of the embeddings of entities at the beginning."""
+    """The initial length of the entity embeddings."""
     dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)
-    """The share of features that is dropped inside: what attention and feed-forward add, sums of messages, or the product."""
+    """The share of features that are dropped inside: what attention and feed-forward add, sums of messages, or the product."""
     input_dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)
-    """The share of features that is dropped from the embeddings of what is given."""
+    """The share of features that are dropped from the embeddings of what is given."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
@@ -41,28 +41,28 @@ class PredictorConfig(Section):
 
 
 class PredictorTrainConfig(LoopConfig):
-    """The training of a predictor: which questions, beside the knobs of every training."""
+    """The training of a predictor: its questions, in addition to the settings of every training."""
 
     epochs: int = pydantic.Field(default=30, ge=1)
     """The length of the training; a limit in minutes overrides it."""
     average: float = pydantic.Field(default=0.999, ge=0, lt=1)
-    """The model is the running average of the weights with this decay per step; 0 takes the last weights."""
+    """The decay per step of the running average of the weights, which is the model; 0 uses the last weights."""
     splits: tuple[Literal["train", "valid", "test"], ...] = pydantic.Field(default=("train",), min_length=1)
-    """The statements to learn from. With valid among them there is nothing to validate on, and the last weights are kept."""
+    """The splits to train on. With valid among them there is no validation, and the last weights are kept."""
     weigh: Literal["questions", "statements"] = "questions"
-    """Whether a question without pairs is asked once an epoch, or as often as there are statements that answer it."""
+    """Whether a question without pairs is asked once per epoch, or as often as there are statements that answer it."""
     merge: int = pydantic.Field(default=1, ge=1)
-    """With "statements": at most this many statements without pairs that ask the same are merged into one question, of their weight."""
+    """With "statements": the maximum number of statements without pairs that are merged into one weighted question."""
     penalty: float = pydantic.Field(default=0.0, ge=0)
-    """The weight of the third powers of all numbers of the entities and relations that take part in a statement (N3; complex)."""
+    """The weight of the N3 penalty on the entities and relations of a statement (complex)."""
     no_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)
     """The probability that a statement is asked without its pairs."""
     some_pairs: float = pydantic.Field(default=0.25, ge=0, le=1)
-    """The probability that it is asked with each of its pairs or not, at random. Else it is asked with all of them."""
+    """The probability that it is asked with a random subset of its pairs. Otherwise it is asked with all of them."""
     value_share: float = pydantic.Field(default=0.1, ge=0, le=1)
-    """Questions for the value of a pair in an epoch, as a share of the statements; at most one per statement that has pairs."""
+    """Questions for the value of a pair per epoch, as a share of the statements; at most one per statement with pairs."""
     relation_share: float = pydantic.Field(default=0.05, ge=0, le=1)
-    """Questions for the main relation in an epoch, as a share of the statements."""
+    """Questions for the main relation per epoch, as a share of the statements."""
     validation_questions: int = pydantic.Field(default=1_000, ge=0)
     """The number of validation statements whose tail and head are asked for after each epoch, all pairs given; 0 keeps the last weights."""
 
@@ -74,7 +74,7 @@ class PredictorTrainConfig(LoopConfig):
 
 
 class PredictorRecipe(AnyRecipe):
-    """All that decides a predictor: with the graph and one thread, it decides it to the last bit."""
+    """Everything that determines a predictor; with the graph and one thread, it is reproducible to the last bit."""
 
     kind: Literal["predictor"] = "predictor"
     """The kind of model that the recipe is for; a file without it is read as a recipe of an encoder."""
@@ -90,5 +90,5 @@ class PredictorRecipe(AnyRecipe):
                 f"value_share {self.train.value_share} and relation_share {self.train.relation_share}. Set both to 0"
             )
         if self.train.penalty and self.model.architecture != "complex":
-            raise ValueError(f"the architecture 'complex' alone has a penalty, found '{self.model.architecture}' with {self.train.penalty}")
+            raise ValueError(f"only the architecture 'complex' has a penalty, found '{self.model.architecture}' with {self.train.penalty}")
         return self

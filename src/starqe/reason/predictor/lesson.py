@@ -1,4 +1,4 @@
-"""Teaches a one-hop predictor; the loop of `starqe.learn` trains it."""
+"""The lesson of a one-hop predictor, for the training loop of `starqe.learn`."""
 
 from collections.abc import Iterator
 
@@ -19,10 +19,10 @@ from starqe.reason.predictor.statements import Statements
 
 
 class PredictLesson:
-    """Teaches a predictor what is missing in statements (a `starqe.learn.lesson.Lesson`).
+    """Trains a predictor to find what is missing in statements (a `starqe.learn.lesson.Lesson`).
 
     Raises:
-        InputError: The splits to learn from have no statement.
+        InputError: The splits to train on have no statements.
     """
 
     def __init__(self, run: PredictorRun) -> None:
@@ -48,7 +48,7 @@ class PredictLesson:
         return bool(len(self._validation))
 
     def new_model(self) -> Predictor:
-        """Makes a predictor with its first weights."""
+        """Makes a predictor with its initial weights."""
         return self._run.new_predictor()
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
@@ -61,7 +61,7 @@ class PredictLesson:
         device = model.device
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             vectors = model(batch, noise)  # (B, D)
-        # The penalty comes first: so the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
+        # The penalty comes first, so that the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
         penalty = self._config.penalty
         total = penalty * model.penalty(batch, noise) if penalty else vectors.new_zeros((), dtype=torch.float32)
         for loss, rows in ((self._of_entities, batch.position != RELATION), (self._of_relations, batch.position == RELATION)):
@@ -85,7 +85,7 @@ class PredictLesson:
         return self._measured(PredictorScorer(model)) if self.validates else {}
 
     def baseline(self) -> Validation:
-        """Measures the most frequent entity for each relation on the same validation."""
+        """Measures the most frequent entity per relation on the same validation."""
         return self._measured(FrequencyScorer(self._run.graph)) if self.validates else {}
 
     def _measured(self, scorer: GapScorer) -> Validation:

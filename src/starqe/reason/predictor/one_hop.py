@@ -1,8 +1,8 @@
-"""One-hop predictions as probabilities: how likely is it that a statement holds which is not known?
+"""One-hop predictions as probabilities: how likely is it that an unknown statement holds?
 
-A softmax says how a model spreads one unit of belief over the entities. It is no probability of truth: a question may have no
-further answer, or many. So the belief that is left beside the known answers is calibrated on validation, together with what
-the known statements tell of the question: how many answers are known, and how many its relation usually has.
+A softmax distributes one unit of belief over the entities. It is not a probability of truth: a question may have no
+further answer, or many. So the belief that remains besides the known answers is calibrated on validation, together with what
+is known about the question: its number of known answers, and the usual number of answers of its relation.
 
 B questions · V entities.
 """
@@ -23,7 +23,7 @@ from starqe.reason.logistic import Logistic
 
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
 SIDES: tuple[Side, ...] = ("head", "tail")
-_FLOOR = 1e-6  # the least belief that counts as left beside the known answers
+_FLOOR = 1e-6  # the minimum belief that remains besides the known answers
 
 
 def log_share(scores: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class OneHopProbability:
         self._context = Context(known)
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
-        """Returns the probability of every entity as what is missing at an end: (B, V)."""
+        """Returns the probability of every entity as the missing end: (B, V)."""
         beliefs = log_share(self._scorer.entity_scores(gaps, out))  # (B, V)
         question = self._context.questions(gaps, beliefs)
         slope = self._calibration.weights[0]
@@ -49,15 +49,15 @@ class OneHopProbability:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What the known statements tell about some questions."""
+    """What is known about some questions."""
 
     features: FloatArray  # (B, features), with 0 in place of the belief in a candidate
-    left: FloatArray  # (B,) the logarithm of the belief that is left beside the known answers
+    left: FloatArray  # (B,) the logarithm of the belief that remains besides the known answers
     known: Ragged  # the known answers
 
 
 class Context:
-    """What the known statements tell about questions."""
+    """Computes what is known about questions."""
 
     def __init__(self, known: Known) -> None:
         self._entailed = Entailed(known)

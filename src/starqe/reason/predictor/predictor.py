@@ -1,4 +1,4 @@
-"""What every one-hop predictor is: a model that maps a statement with a gap to a vector."""
+"""The interface of one-hop predictors: a model that maps a statement with a gap to a vector."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -19,7 +19,7 @@ class Predictor(nn.Module):
     """
 
     positions: ClassVar[tuple[str, ...]]
-    """Where the gap may be."""
+    """The supported positions of the gap."""
 
     def __init__(self, config: PredictorConfig, entities: int, relations: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Predictor(nn.Module):
 
     @abstractmethod
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
-        """Computes the vectors of statements that have been checked. (B, D)."""
+        """Computes the vectors of valid statements. (B, D)."""
 
     @abstractmethod
     def entity_matrix(self) -> Tensor:
@@ -42,7 +42,7 @@ class Predictor(nn.Module):
         raise self._refusal("relation")
 
     def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:  # noqa: ARG002
-        """Returns what large embeddings cost, a mean over statements with their answers. ().
+        """Returns the penalty on large embeddings, a mean over statements with their answers. ().
 
         Raises:
             UnsupportedError: The architecture has no such penalty.
@@ -64,7 +64,7 @@ class Predictor(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return self.entity_matrix().device
 
     def _refusal(self, position: str) -> UnsupportedError:

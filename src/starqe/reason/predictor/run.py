@@ -18,7 +18,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
     recipe_type = PredictorRecipe
 
     def new_predictor(self) -> Predictor:
-        """Makes a predictor with its first weights."""
+        """Makes a predictor with its initial weights."""
         return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed)
 
     def predictor(self) -> Predictor:
@@ -48,7 +48,7 @@ def open_run(folder: Path) -> AnyRun:
     """Opens a run of any kind.
 
     Raises:
-        StorageError: The folder is no run, damaged, or of a kind that this version does not know.
+        StorageError: The folder is not a run, is damaged, or of an unknown kind.
     """
     kind = kind_of(folder)
     if kind not in RUNS:

@@ -1,4 +1,4 @@
-"""A trained predictor as something that scores every entity."""
+"""The scorer of a trained predictor: it scores every entity."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class PredictorScorer:
 
         Raises:
             InputError: An id lies outside the vocabulary of the model.
-            UnsupportedError: The table is not of queries of one edge.
+            UnsupportedError: The queries have more than one edge.
         """
         return self.entity_scores(gaps_of(table, rows), out)
 
@@ -36,7 +36,7 @@ class PredictorScorer:
             InputError: An id lies outside the vocabulary of the model.
             UnsupportedError: The architecture cannot be asked for what is missing.
         """
-        assert not (gaps.position == RELATION).any(), "entities do not stand for relations"
+        assert not (gaps.position == RELATION).any(), "a missing relation needs relation_scores"
         with torch.inference_mode():
             return scores_into(SIMILARITY["dot"], self.predictor(gaps), self.predictor.entity_matrix(), out)
 
@@ -47,7 +47,7 @@ class PredictorScorer:
             InputError: An id lies outside the vocabulary of the model.
             UnsupportedError: The architecture cannot be asked for relations.
         """
-        assert (gaps.position == RELATION).all(), "relations do not stand for entities"
+        assert (gaps.position == RELATION).all(), "a missing entity needs entity_scores"
         with torch.inference_mode():
             vectors: Tensor = self.predictor(gaps)
             return (vectors @ self.predictor.relation_matrix().T).cpu()

@@ -11,14 +11,14 @@ from starqe.reason.predictor.predictor import Predictor
 
 
 class StarE(Predictor):
-    """Passes messages over the one edge (`starqe.model.Encoder`), with batch norm, which helps it much on such small queries."""
+    """Passes messages over the one edge (`starqe.model.Encoder`), with batch norm, which helps a lot for such small queries."""
 
     positions = ("head", "tail")
 
     def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
         super().__init__(config, entities, relations)
         same = {key: getattr(config, key) for key in ("width", "layers", "initial_length", "dropout", "input_dropout")}
-        # A node of one edge receives one message, so there is nothing to weigh by attention.
+        # A node of one edge receives one message, so attention over messages would have no effect.
         model = ModelConfig.parse({**same, "batch_norm": True, "weighting": "symmetric"})
         self.encoder = Encoder(model, Space(entities, relations), seed)
 

@@ -1,4 +1,4 @@
-"""What a predictor learns from: the questions that statements answer, in a fresh pass every epoch."""
+"""Training questions of a predictor: those that statements answer, sampled again for every epoch."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,16 +17,16 @@ from starqe.seed import generator
 class Statements:
     """The questions that the statements of some splits answer, as batches; the seed and the number of the epoch decide them.
 
-    The ends: every statement that has pairs asks for its tail and for its head. Statements without pairs that ask the same are asked
-    together: with ``weigh = "statements"``, up to ``merge`` of them make one question, of their weight. With ``"questions"``, every
-    distinct question without pairs is asked once, those of statements with pairs among them.
+    Ends: every statement with pairs asks for its tail and for its head. Statements without pairs that ask the same are asked
+    together: with ``weigh = "statements"``, up to ``merge`` of them make one weighted question. With ``"questions"``, every
+    distinct question without pairs is asked once, including those of statements with pairs.
     A share of the statements asks for the value of a pair, and a share for the relation.
 
-    Every question has all its answers, with the same weight each. So a statement is not the one right answer of its question,
-    and what the others say is no mistake.
+    Every question has all its answers, with the same weight each. So a statement is not the only correct answer to its question,
+    and other correct answers are not treated as errors.
 
     Raises:
-        InputError: The splits have no statement.
+        InputError: The splits have no statements.
     """
 
     def __init__(self, graph: Graph, config: PredictorTrainConfig, seed: int) -> None:
@@ -63,7 +63,7 @@ class Statements:
             yield self.entailed.answered(questions.take(order[begin : begin + size]))
 
     def _questions(self, random: np.random.Generator) -> Gaps:
-        """Draws the questions of an epoch; their answers are found batch by batch."""
+        """Samples the questions of an epoch; their answers are looked up batch by batch."""
         graph, parts = self._graph, []
         for position, (plain, weight) in self._plain.items():
             parts.append(replace(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)), weight=weight))
@@ -76,14 +76,14 @@ class Statements:
         return stack_gaps(parts)
 
     def _draw(self, rows: IntArray, random: np.random.Generator) -> BoolArray:
-        """Returns for each pair of the statements whether it is given: by the monotone meaning, any subset makes a true statement."""
+        """Samples for each pair of the statements whether it is given: any subset of the pairs makes a true statement."""
         counts = self._counts[rows]
         fate = np.repeat(random.random(len(rows)), counts)
         none, some = self._config.no_pairs, self._config.no_pairs + self._config.some_pairs
         return np.asarray((fate >= some) | ((fate >= none) & (random.random(counts.sum()) < 0.5)))
 
     def _without_pairs(self, given: IntArray) -> tuple[IntArray, FloatArray | None]:
-        """Returns the questions without pairs that are asked in every epoch, each as a statement that it comes from, and their weights."""
+        """Returns the questions without pairs of every epoch, each represented by one of its statements, and their weights."""
         by_statement = self._config.weigh == "statements"
         rows = self._all[self._counts[self._all] == 0] if by_statement else self._all
         codes = given[rows].astype(np.int64) * len(self._graph.relations) + self._graph.relation[rows]

@@ -22,19 +22,19 @@ ENDS = 3
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the tokens of statements stand: those of a statement in a row, and statements with as many pairs side by side.
+    """The positions of the tokens: those of a statement are consecutive, and statements with the same number of pairs are adjacent.
 
-    So statements with as many pairs make a rectangle, and attention needs neither padding nor a mask.
+    So statements with the same number of pairs make a rectangle, and attention needs neither padding nor a mask.
     """
 
-    order: Tensor  # (N,) for each token in its place, where it stands among all heads, relations, tails, pairs laid end to end
-    gap: Tensor  # (B,) the place of each statement's gap, statements in the order of their places
-    back: Tensor  # (B,) where each statement, in the order given, stands among them
-    blocks: tuple[tuple[int, int], ...]  # statements and tokens a statement, of each rectangle
+    order: Tensor  # (N,) for each position, the index of its token among all heads, relations, tails, pairs, concatenated
+    gap: Tensor  # (B,) the position of each statement's gap, statements in the order of the layout
+    back: Tensor  # (B,) the index of each statement, in the given order, in the layout
+    blocks: tuple[tuple[int, int], ...]  # number of statements and of tokens per statement, of each rectangle
 
     @classmethod
     def of(cls, gaps: Gaps, device: torch.device) -> "Layout":
-        """Lays statements out."""
+        """Computes the layout of statements."""
         count, pairs = len(gaps), gaps.pairs.counts
         statements = np.argsort(pairs, kind="stable")
         first = np.empty(count, np.int64)  # the place of each statement's first token
@@ -56,7 +56,7 @@ def _inverse(permutation: IntArray) -> IntArray:
 
 
 class TransformerLayer(nn.Module):
-    """Updates tokens by all tokens of their statement, then each by itself (with the norm before each part).
+    """Updates tokens by attention over their statement, then each by a feed-forward network (with the norm before each part).
 
     x ← x + W_o attention(norm(x))        x ← x + W_2 gelu(W_1 norm(x))        with dropout on what is added, and inside gelu
     """
@@ -73,14 +73,14 @@ class TransformerLayer(nn.Module):
         self.value_bias, self.widen_bias = weight(width), weight(inner)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws the weights; a bias begins as 0."""
+        """Initialises the weights; a bias is 0."""
         for matrix in (self.query, *self.key_value.chunk(2), self.out, self.widen, self.narrow):
             xavier(matrix, generator)
         for bias in (self.query_bias, self.value_bias, self.out_bias, self.widen_bias, self.narrow_bias):
             nn.init.zeros_(bias)
 
     def forward(self, tokens: Tensor, layout: Layout, asking: Tensor | None, noise: torch.Generator | None) -> Tensor:
-        """Computes the new tokens: all, or those that ask, one per statement. (N, D) -> (N, D) or (B, D)."""
+        """Computes the new tokens: all, or only those at the gaps, one per statement. (N, D) -> (N, D) or (B, D)."""
         normed = self.attention_norm(tokens)
         own, mine = (tokens, normed) if asking is None else (tokens.index_select(0, asking), normed.index_select(0, asking))
         query = linear(mine, self.query, self.query_bias)
@@ -106,7 +106,7 @@ class TransformerLayer(nn.Module):
 
 
 class Transformer(Predictor):
-    """Reads head, relation, tail and one token for each qualifier pair; the vector is what becomes of the token with the gap.
+    """Reads head, relation, tail and one token for each qualifier pair; the vector is the output for the token with the gap.
 
         x_pair = W_p [R[relation] ; E[value]]            a set: pairs have no order
         x = norm(x + role)                               roles: head, relation, tail, pair
@@ -120,7 +120,7 @@ class Transformer(Predictor):
     def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
         super().__init__(config, entities, relations)
         width = config.width
-        self.embedding = InputEmbedding(entities + 1, width)  # the last row stands for what is missing
+        self.embedding = InputEmbedding(entities + 1, width)  # the last row represents what is missing
         self.relation_embedding = InputEmbedding(relations + 1, width)
         self.pair = weight(width, 2 * width)
         self.role = weight(ENDS + 1, width)
@@ -130,7 +130,7 @@ class Transformer(Predictor):
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draws every parameter."""
+        """Initialises every parameter."""
         self.embedding.reset_parameters(generator, self.config.initial_length)
         self.relation_embedding.reset_parameters(generator)
         normal(self.role, self.config.width**-0.5, generator)
@@ -156,7 +156,7 @@ class Transformer(Predictor):
         return self.relation_embedding.weight[: self.relations]
 
     def _tokens(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
-        """Returns the first vectors of all heads, relations, tails and pairs, laid end to end. (3 B + Q, D)."""
+        """Returns the input vectors of all heads, relations, tails and pairs, concatenated. (3 B + Q, D)."""
         count = len(gaps)
         nodes = self._rows(self.embedding, np.concatenate([gaps.head, gaps.tail, gaps.pair_value]), self.entities)
         edges = self._rows(self.relation_embedding, np.concatenate([gaps.relation, gaps.pair_relation]), self.relations)
