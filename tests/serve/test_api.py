@@ -26,6 +26,9 @@ def test_ask_gives_known_answers_first_and_then_predicted_ones(client):
         "known": True,
         "probability": 1.0,
         "support": {},
+        "bindings": {
+            "who": {"entity": "AlbertEinstein", "label": "Albert Einstein", "kind": "entity", "iri": SCIENCE + "AlbertEinstein"}
+        },
     }
     assert found["counts"] == {"known": 1, "known_exact": True, "known_shown": 1, "predicted_shown": 3}
     predicted = found["answers"][1:]
@@ -49,7 +52,7 @@ def test_check_draws_the_query(client):
     assert post(client, "check", query=TWO_STEPS)["drawing"] == {
         "nodes": [
             {"id": "0.head", "kind": "anchor", "entity": "LawOfThePhotoelectricEffect", "label": "law of the photoelectric effect"},
-            {"id": "who", "kind": "variable", "entity": None, "label": "?who"},
+            {"id": "who", "kind": "target", "entity": None, "label": "?who"},
             {"id": "university", "kind": "target", "entity": None, "label": "?university"},
         ],
         "edges": [

@@ -3,21 +3,26 @@ import json
 import pytest
 from pyoxigraph import QueryResultsFormat, parse_query_results
 
-from starqe.ask import Answer, Answers, Counts
+from starqe.ask import Answer, Answers, Binding, Counts
 from starqe.kg import Names
 from starqe.queries import Atom, Query, Variable
-from starqe.queries.sparql.read import SparqlRequest
 from starqe.serve.results import iri, write_results
 
 NAMES = Names("http://example.org/", "http://example.org/relation/")
 QUERY = Query.conjunction([Atom("a", "r", Variable("y")), Atom(Variable("y"), "r", Variable("x"))], "x")
-REQUEST = SparqlRequest(QUERY, ("score", "x", "y", "given", "known"), ((Variable("given"), "urn:g"),))
+COLUMNS = ("score", "x", "y", "given", "known")
+
+
+def entity(identifier: str) -> Binding:
+    return Binding("entity", identifier, identifier)
+
+
 ANSWERS = Answers(
     QUERY,
-    REQUEST.columns,
+    COLUMNS,
     (
-        Answer("b & <c>", "B", True, 1.0, {"y": "_:blank", "given": "urn:g"}),
-        Answer('http://other.org/"ü', "U", False, 1e-05, {"y": "a", "given": "urn:g"}),
+        Answer({"x": entity("b & <c>"), "y": entity("_:blank"), "given": entity("urn:g")}, True, 1.0),
+        Answer({"x": entity('http://other.org/"ü'), "y": entity("a"), "given": entity("urn:g")}, False, 1e-05),
     ),
     ("train",),
     Counts(1, True, 1, 1),
@@ -25,7 +30,7 @@ ANSWERS = Answers(
 
 
 def written(form: QueryResultsFormat) -> str:
-    return write_results(REQUEST, ANSWERS, NAMES, form).decode()
+    return write_results(ANSWERS, NAMES, form).decode()
 
 
 def test_json_has_iris_blank_nodes_and_typed_literals_in_the_order_of_select():
@@ -67,6 +72,6 @@ def test_every_form_that_can_be_read_back_says_the_same(form):
     assert [float(row[0]) for row in rows] == [1.0, 1e-05]
 
 
-@pytest.mark.parametrize(("entity", "expected"), [("a", "http://example.org/a"), ("urn:x", "urn:x"), ("_:b", "_:b")])
-def test_an_entity_is_written_as_rdf_does(entity, expected):
-    assert iri(entity, NAMES) == expected
+@pytest.mark.parametrize(("identifier", "expected"), [("a", "http://example.org/a"), ("urn:x", "urn:x"), ("_:b", "_:b")])
+def test_an_entity_is_written_as_rdf_does(identifier, expected):
+    assert iri(entity(identifier), NAMES) == expected

@@ -31,7 +31,7 @@ answerer, how = Answerer.open(Path(sys.argv[1])), sys.argv[2]
 ask_many = answerer.ask_many
 
 def blocking(requests, deadline, **options):
-    if any(request.support for request in requests):
+    if any(len(request.shown) > 1 for request in requests):
         while True:
             if how == "stops":
                 deadline.check()

@@ -1,7 +1,7 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Contribution, Counts, Explanation, Reason, Views
+from starqe.ask.answers import Answer, Answers, Binding, Contribution, Counts, Explanation, Reason, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD
 
@@ -10,6 +10,7 @@ __all__ = [
     "Answer",
     "Answerer",
     "Answers",
+    "Binding",
     "Contribution",
     "Counts",
     "Explanation",

@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from starqe.ask.answers import Answer, Answers, Counts, Explanation
-from starqe.ask.explain import NARROWED, explain_known, explain_predicted, predicted_assignments, views_of
+from starqe.ask.answers import Answer, Answers, Binding, Counts, Explanation
+from starqe.ask.explain import NARROWED, explain_known, explain_predicted, views_of
 from starqe.ask.ranking import MOST_PREDICTED, Ranked, Ranking, Wanted
 from starqe.ask.window import THRESHOLD, Cut, Window, window
 from starqe.deadline import NEVER, Deadline
@@ -17,7 +18,9 @@ from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
 from starqe.queries.exact.solutions import Solutions, solve
-from starqe.queries.sparql.read import SparqlRequest, read_sparql
+from starqe.queries.formula import relation_variables
+from starqe.queries.sparql.read import read_sparql
+from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
 from starqe.ragged import IntArray
@@ -46,7 +49,7 @@ class Answerer:
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
         self._store = KnownStore(self.graph, self.splits)
-        self._ranking = Ranking(self.graph, self._mixture, probability.logistic)
+        self._ranking = Ranking(self.graph, self._mixture, self._executor, probability.logistic)
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, by: RankedBy = "mixture") -> "Answerer":
@@ -79,7 +82,7 @@ class Answerer:
         for row in self._known.rows[:1].tolist():
             statement = self.graph.statement(row)
             query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
-            self._ranking.best([Wanted(query, answer(self._known, query), 1)])
+            self._ranking.best([Wanted(query, answer(self._known, query)[:, None], 1)])
 
     @property
     def calibrated(self) -> bool:
@@ -148,9 +151,12 @@ class Answerer:
         """
         cut = Cut(top, known_only, max_known, max_predicted)
         requests = [self.read(question, max_atoms) for question in questions]
-        known = [solve(self._known, request.query, [request.query.target, *request.support], deadline=deadline) for request in requests]
+        known = [solve(self._known, request.query, list(request.query.answers), deadline=deadline) for request in requests]
         windows = [window(request, found, cut) for request, found in zip(requests, known, strict=True)]
-        wanted = [Wanted(request.query, found.first, one.end) for request, found, one in zip(requests, known, windows, strict=True)]
+        wanted = [
+            Wanted(request.query, self._known_values(request.query, found, deadline) if one.end else np.empty((0, 1), np.int64), one.end)
+            for request, found, one in zip(requests, known, windows, strict=True)
+        ]
         ranked = self._ranking.best(wanted, deadline)
         return [
             self._answers(request, found, one, *of_query, threshold, deadline)
@@ -166,7 +172,7 @@ class Answerer:
         """
         if isinstance(question, str):
             return read_sparql(question, self.graph, max_atoms=max_atoms)
-        request = SparqlRequest(question, (question.target.name,)) if isinstance(question, Query) else question
+        request = SparqlRequest.of(question) if isinstance(question, Query) else question
         if max_atoms is not None and len(request.query.all_atoms) > max_atoms:
             raise QueryError(f"a query has at most {max_atoms} atoms here, found {len(request.query.all_atoms)}. Ask for less at once")
         return request
@@ -198,13 +204,15 @@ class Answerer:
             UnsupportedError: It is not known, and the query has a form that cannot be predicted.
             DeadlineError: The time is up.
         """
-        query = self.read(question).query
+        request = self.read(question)
+        query = Query(request.query.formula, request.query.answers[:1])
+        request = SparqlRequest.of(query)
         id_ = self.graph.entities.resolve(entity)
         known = answer(self._known, query, deadline=deadline)
         if id_ in known:
-            return explain_known(self._known, query, self._answer(id_, True, 1.0, {}), deadline)
+            return explain_known(self._known, query, self._answer(request, 0, [id_], True, 1.0), deadline)
         found = self._explained_probability(query, known, id_, deadline)
-        explanation = explain_predicted(self._executor, query, self._answer(id_, False, found, {}), deadline)
+        explanation = explain_predicted(self._executor, query, self._answer(request, 0, [id_], False, found), deadline)
         views = views_of(self._mixture, self._executor, query, id_, deadline)
         note = explanation.note if views.exact else f"{explanation.note} {NARROWED}"
         return replace(explanation, calibrated=self.calibrated, views=views, note=note)
@@ -215,13 +223,13 @@ class Answerer:
         solutions: Solutions,
         cut: Window,
         ranked: Ranked,
-        problem: str,
+        note: str,
         threshold: float,
         deadline: Deadline,
     ) -> Answers:
-        notes = [f"nothing is predicted: {problem}"] if problem else []
+        notes = [note] if note else []
         if not cut.counted:
-            ranked = [(id_, chance) for id_, chance in ranked if chance >= threshold]
+            ranked = [(ids, chance) for ids, chance in ranked if chance >= threshold]
         predicted = ranked[cut.skipped : cut.end]
         if cut.predicted_capped and len(ranked) >= cut.end:
             notes.append(f"no more than {cut.end - cut.skipped:,} predicted answers are given")
@@ -233,38 +241,43 @@ class Answerer:
             notes.append(
                 f"{about}{solutions.count:,} rows are known, and the {first} {len(known):,} are given. Ask for the others with OFFSET"
             )
-        answers = (*known, *self._predicted_answers(request, predicted, deadline))
+        answers = (*known, *(self._answer(request, 0, ids, False, chance) for ids, chance in predicted))
         if predicted and not self.calibrated:
             notes.append(self.probability.evidence.note)
         counts = Counts(solutions.count, solutions.exact, len(known), len(predicted))
         return Answers(request.query, request.columns, answers, self.splits, counts, tuple(notes), self.calibrated)
 
+    def _known_values(self, query: Query, solutions: Solutions, deadline: Deadline) -> IntArray:
+        """Returns the values of the answer variables that are known: (n, A)."""
+        if len(query.answers) == 1:
+            return solutions.first[:, None]
+        return np.stack(list(solutions.rows(deadline=deadline).values()), axis=1)
+
     def _known_answers(self, request: SparqlRequest, rows: dict[Variable, IntArray]) -> list[Answer]:
-        given, identifier = {variable.name: entity for variable, entity in request.given}, self.graph.entities.identifier
-        supports = [dict(given) for _ in rows[request.query.target]]
-        for variable in request.support:
-            for support, id_ in zip(supports, rows[variable].tolist(), strict=True):
-                support[variable.name] = identifier(id_)
-        return [self._answer(id_, True, 1.0, support) for id_, support in zip(rows[request.query.target].tolist(), supports, strict=True)]
+        values = zip(*(rows[variable].tolist() for variable in request.query.answers), strict=True)
+        return [self._answer(request, 0, ids, True, 1.0) for ids in values]
 
-    def _predicted_answers(self, request: SparqlRequest, ranked: Ranked, deadline: Deadline) -> list[Answer]:
-        """Fills in what further variables stand for in the best way in which each predicted answer could hold."""
-        given = {variable.name: entity for variable, entity in request.given}
-        ids = [id_ for id_, _ in ranked]
-        filled = predicted_assignments(self._executor, request.query, ids, deadline) if ids and request.support else [{}] * len(ids)
-        return [
-            self._answer(id_, False, chance, given | {variable.name: one[variable] for variable in request.support})
-            for (id_, chance), one in zip(ranked, filled, strict=True)
-        ]
+    def _answer(self, request: SparqlRequest, place: int, ids: Sequence[int], known: bool, probability: float) -> Answer:
+        """Makes a row of what one alternative binds."""
+        alternative = request.alternatives[place]
+        values = self._bindings(alternative, ids)
+        return Answer({name: values.get(name) for name in request.shown}, known, probability)
 
-    def _answer(self, id_: int, known: bool, probability: float, support: dict[str, str]) -> Answer:
-        vocabulary = self.graph.entities
-        return Answer(vocabulary.identifier(id_), vocabulary.label(id_), known, probability, support)
+    def _bindings(self, alternative: Alternative, ids: Sequence[int]) -> dict[str, Binding]:
+        relations = relation_variables(alternative.query.formula)
+        found = {variable.name: self._binding("entity", self.graph.entities.id(entity)) for variable, entity in alternative.given}
+        for variable, id_ in zip(alternative.query.answers, ids, strict=True):
+            found[variable.name] = self._binding("relation" if variable in relations else "entity", id_)
+        return found
 
-    def _explained_probability(self, query: Query, known: np.ndarray, id_: int, deadline: Deadline) -> float:
-        """Gives the probability of an entity that may stand far down the ranking."""
+    def _binding(self, kind: Literal["entity", "relation"], id_: int) -> Binding:
+        vocabulary = self.graph.relations if kind == "relation" else self.graph.entities
+        return Binding(kind, vocabulary.identifier(id_), vocabulary.label(id_))
+
+    def _explained_probability(self, query: Query, known: IntArray, id_: int, deadline: Deadline) -> float:
+        """Returns the probability of an entity that may stand far down the ranking."""
         for most in (MOST_PREDICTED, len(self.graph.entities)):
-            ((ranked, _),) = self._ranking.best([Wanted(query, known, most)], deadline)
-            if (found := dict(ranked).get(id_)) is not None:
+            ((ranked, _),) = self._ranking.best([Wanted(query, known[:, None], most)], deadline)
+            if (found := dict(ranked).get((id_,))) is not None:
                 return found
         return 0.0

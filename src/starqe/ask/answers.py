@@ -5,30 +5,62 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from starqe.errors import MissingExtraError
 from starqe.kg import Statement
 from starqe.queries import Atom, Query
-from starqe.queries.sparql.read import RESERVED
+from starqe.queries.sparql.request import RESERVED
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 
+Kind = Literal["entity", "relation", "literal", "other"]
+"""What stands in a column: an entity or a relation of the graph, a literal (a label, a count), or a node that is none of these."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What stands in one column of a row."""
+
+    kind: Kind
+    value: str
+    """The identifier of an entity or a relation; the text of a literal; other nodes as RDF writes them."""
+    label: str
+    """What people read: the label, or else the value."""
+    term: Mapping[str, Any] | None = None
+    """What is neither entity nor relation, in the form of SPARQL results in JSON."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """One entity that answers a query."""
+    """One row that answers a query: a binding for each column that was asked for."""
 
-    entity: str
-    label: str
+    bindings: Mapping[str, Binding | None]
+    """By the name of the column, in the order of the columns; None where the row binds nothing."""
     known: bool
-    """Whether the graph entails it."""
+    """Whether the row follows from what is known."""
     probability: float
     """1 for a known answer; else P(it is an answer in the complete graph | it is not known)."""
-    support: Mapping[str, str]
-    """What the further variables that were asked for stand for, by name; of a predicted answer, in the best way found."""
+
+    @property
+    def entity(self) -> str:
+        """What the first column holds; an empty text where nothing stands there."""
+        first = next(iter(self.bindings.values()), None)
+        return first.value if first else ""
+
+    @property
+    def label(self) -> str:
+        """The label of what the first column holds."""
+        first = next(iter(self.bindings.values()), None)
+        return first.label if first else ""
+
+    @property
+    def support(self) -> Mapping[str, str]:
+        """What the further columns hold, by name; a column without a binding is left out."""
+        return {name: one.value for name, one in list(self.bindings.items())[1:] if one is not None}
 
 
 @dataclass(frozen=True)
@@ -45,14 +77,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one query: known rows first, then predicted ones, the most probable first.
+    """The answers of one query: known rows first, as SPARQL has them, then predicted ones, the most probable first.
 
-    Known rows are distinct: one for each binding of all variables that were asked for. A predicted entity has one row.
+    Predicted rows are distinct, and none of them is known.
     """
 
     query: Query
     columns: tuple[str, ...]
-    """What was asked for, in its order: the target, further variables, and ``score`` or ``known``."""
+    """What was asked for, in its order: variables, and ``score`` or ``known``."""
     answers: tuple[Answer, ...]
     known_splits: tuple[str, ...]
     """The splits of the graph that count as known."""
@@ -79,13 +111,13 @@ class Answers:
         return tuple(answer for answer in self.answers if not answer.known)
 
     def value(self, answer: Answer, column: str) -> str | bool | float | None:
-        """Gives what stands in a column: the entity, its probability (``score``), whether it is known (``known``), or its support."""
-        if column == self.query.target.name:
-            return answer.entity
-        return {"score": answer.probability, "known": answer.known}.get(column, answer.support.get(column))
+        """Returns what stands in a column: a binding's value, the probability (``score``), or whether it is known (``known``)."""
+        if (own := answer.bindings.get(column)) is not None:
+            return own.value
+        return {"score": answer.probability, "known": answer.known}.get(column)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Gives a plain dict for each answer: a key for each column, then its label, whether it is known, and its probability.
+        """Returns a plain dict for each answer: a key for each column, then its label, whether it is known, and its probability.
 
         Where a variable has one of these names, the key is that of the variable, and the other begins with ``answer_``.
         """
@@ -95,7 +127,7 @@ class Answers:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Gives everything but the query as plain values."""
+        """Returns everything but the query as plain values."""
         return {
             "columns": self.columns,
             "known_splits": self.known_splits,
@@ -118,7 +150,7 @@ class Answers:
         return out.getvalue()
 
     def to_arrow(self) -> "pa.Table":
-        """Gives the answers as an Arrow table."""
+        """Returns the answers as an Arrow table."""
         import pyarrow as pa
 
         types = {"score": pa.float64(), "probability": pa.float64(), "known": pa.bool_()}
@@ -126,7 +158,7 @@ class Answers:
         return pa.Table.from_pylist(self.rows(), schema=pa.schema([(name, types.get(meant[name], pa.string())) for name in self._names]))
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Gives the answers as a pandas data frame.
+        """Returns the answers as a pandas data frame.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -206,7 +238,7 @@ class Explanation:
     """For a prediction: what its probability is made of."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Gives everything but the query as plain values."""
+        """Returns everything but the query as plain values."""
         reasons = [
             {
                 "head": reason.atom.head,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from starqe.ask.ranking import MOST_PREDICTED
 from starqe.queries.exact.solutions import Solutions
-from starqe.queries.sparql.read import SparqlRequest
+from starqe.queries.sparql.request import SparqlRequest
 
 THRESHOLD = 0.5
 """The least probability of a predicted answer, where neither top nor LIMIT is given."""

@@ -134,12 +134,12 @@ def _ask(run: "Run") -> None:
     print(f"{_indented(BY_IDENTIFIERS)}\n   or by labels:\n{_indented(BY_LABELS)}")
     knowing = Answerer.open(run.folder)
     answers = knowing.ask(BY_LABELS, known_only=True)
-    print_answers(knowing, answers)
+    print_answers(answers)
     print(f"   {summary(answers, AskOptions(None, 0, known_only=True), counted=True)}")
 
     print("\n6. The same without the fact that answers it (Albert Einstein - educated at - ETH Zurich), which the model has never seen")
     guessing = Answerer.open(run.folder, splits=["train", "valid"])
-    print_answers(guessing, guessing.ask(BY_LABELS, top=3))
+    print_answers(guessing.ask(BY_LABELS, top=3))
     place = [answer.entity for answer in guessing.ask(BY_LABELS, top=len(run.graph.entities))].index(FACT[2]) + 1
     print(f"   What was held out is number {place} of {len(run.graph.entities)}. Its explanation:")
     print(_indented(reasons_text(guessing, guessing.explain(BY_LABELS, FACT[2]))))

@@ -224,6 +224,13 @@ def free_variables(formula: Formula) -> set[Variable]:
             return set().union(*map(free_variables, formula.parts))
 
 
+def relation_variables(formula: Formula) -> set[Variable]:
+    """Returns the variables that stand for relations, of statements or of qualifiers."""
+    return {
+        term for atom in atoms_of(formula) for term in (atom.relation, *(key for key, _ in atom.qualifiers)) if isinstance(term, Variable)
+    }
+
+
 def substitute(formula: Formula, change: Callable[[Term], Term]) -> Formula:
     """Gives the formula with every position replaced by what the function makes of it."""
     match formula:

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from starqe import __version__
-from starqe.ask import Answers
+from starqe.ask import Answer, Answers
 from starqe.kg import Graph, Vocabulary
-from starqe.queries.sparql.read import RESERVED
+from starqe.queries.sparql.request import RESERVED
 from starqe.serve import bodies
-from starqe.serve.drawing import draw, explained, named, one_answer
+from starqe.serve.drawing import draw, explained, one_answer
 from starqe.serve.results import iri
 from starqe.serve.service import AskOptions, Service
 
@@ -43,14 +43,7 @@ def documented(*more: tuple[int, str]) -> dict[int | str, dict[str, Any]]:
 def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
     """Converts answers to the response body, with the time since the request."""
     columns = [name for name in found.columns if name not in RESERVED]
-    rows = [
-        bodies.Row(
-            **one_answer(answer).model_dump(),
-            iri=iri(answer.entity, graph.names),
-            support={name: named(graph.entities, entity) for name, entity in answer.support.items() if name in columns},
-        )
-        for answer in found
-    ]
+    rows = [_row(answer, graph) for answer in found]
     return bodies.AskAnswer(
         columns=columns,
         known_splits=list(found.known_splits),
@@ -61,6 +54,16 @@ def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
         drawing=draw(found.query, graph),
         milliseconds=round(1000 * (time.perf_counter() - began), 1),
     )
+
+
+def _row(answer: Answer, graph: Graph) -> bodies.Row:
+    bindings = {
+        name: None if one is None else bodies.Bound(entity=one.value, label=one.label, kind=one.kind, iri=iri(one, graph.names))
+        for name, one in answer.bindings.items()
+    }
+    support = {name: bodies.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
+    first = next(iter(answer.bindings.values()), None)
+    return bodies.Row(**one_answer(answer).model_dump(), iri=iri(first, graph.names), support=support, bindings=bindings)
 
 
 def found_name(vocabulary: Vocabulary, id_: int) -> bodies.FoundName:

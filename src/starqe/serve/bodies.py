@@ -107,13 +107,24 @@ class OneAnswer(Named):
     """1 for a known answer; else how probable it is that the complete graph entails it."""
 
 
+class Bound(Named):
+    """What one column of a row holds."""
+
+    kind: str = Field(examples=["entity"])
+    """entity, relation, literal or other."""
+    iri: str
+    """In RDF: an IRI, a blank node, or the text of a literal."""
+
+
 class Row(OneAnswer):
-    """An answer with all that was asked for."""
+    """An answer with all that was asked for. ``entity``, ``label`` and ``iri`` are those of the first column."""
 
     iri: str
-    """The entity in RDF: an IRI, or a blank node."""
+    """The first column in RDF: an IRI, or a blank node."""
     support: dict[str, Named]
-    """The values of the further variables of SELECT; for a predicted answer, in the best way found."""
+    """The values of the further columns that are bound."""
+    bindings: dict[str, Bound | None]
+    """What every column holds; null where the row binds nothing."""
 
 
 class Counts(_Given):
@@ -130,7 +141,7 @@ class Counts(_Given):
 class AskAnswer(_Given):
     """The answers: known rows first, then predicted ones, the most probable first.
 
-    Known rows are distinct, one for each binding of the variables that were asked for: an entity may occur in several of them.
+    Known rows are those of SPARQL; predicted rows are distinct, and none of them is known.
     """
 
     columns: list[str]

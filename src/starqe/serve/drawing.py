@@ -46,7 +46,7 @@ def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> 
 
 def _node(query: Query, graph: Graph, term: Term, place: str, filled: str | None) -> Node:
     if isinstance(term, Variable):
-        kind = "target" if term == query.target else "variable"
+        kind = "target" if term in query.answers else "variable"
         label = named(graph.entities, filled).label if filled is not None else str(term)
         return Node(id=term.name, kind=kind, entity=filled, label=label)
     return Node(id=place, kind="anchor", entity=term, label=named(graph.entities, term).label)

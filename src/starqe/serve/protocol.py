@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from starqe.ask import THRESHOLD
 from starqe.errors import KnownOnlyError
-from starqe.queries.sparql.read import SparqlRequest
+from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import Rows, Triples
 from starqe.serve.api import documented
 from starqe.serve.bodies import EXAMPLE
@@ -81,7 +81,7 @@ def sparql_routes(service: Service) -> APIRouter:
         options = _options(given, request)
         answers = await service.ask(request, options, client)
         names, form = service.answerer.graph.names, FORMS[media_type]
-        content = await service.write(lambda: write_results(request, answers, names, form), client)
+        content = await service.write(lambda: write_results(answers, names, form), client)
         headers = {NOTE: _header(" ".join(answers.notes))} if answers.notes else {}
         return Response(content, media_type=media_type, headers={"Vary": "Accept", **headers})
 

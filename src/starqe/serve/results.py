@@ -7,28 +7,31 @@ from typing import Any
 import orjson
 from pyoxigraph import BlankNode, QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
 
-from starqe.ask import Answer, Answers
+from starqe.ask import Answers, Binding
 from starqe.kg import Names
-from starqe.queries.sparql.read import SparqlRequest
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
-def write_results(request: SparqlRequest, answers: Answers, names: Names, form: QueryResultsFormat) -> bytes:
-    """Writes a row for each answer, with the columns that were asked for."""
+def write_results(answers: Answers, names: Names, form: QueryResultsFormat) -> bytes:
+    """Writes a row for each answer, with the columns that were asked for; what is not bound is left out."""
+    rows = []
+    for answer in answers:
+        row = {name: term(binding, names) for name, binding in answer.bindings.items() if binding is not None}
+        if "score" in answers.columns:
+            row["score"] = {"type": "literal", "value": repr(answer.probability), "datatype": XSD + "double"}
+        if "known" in answers.columns:
+            row["known"] = {"type": "literal", "value": str(answer.known).lower(), "datatype": XSD + "boolean"}
+        rows.append(row)
+    return write_rows(answers.columns, rows, form)
 
-    def binding(answer: Answer, column: str) -> dict[str, str]:
-        match column:
-            case "score":
-                return {"type": "literal", "value": repr(answer.probability), "datatype": XSD + "double"}
-            case "known":
-                return {"type": "literal", "value": str(answer.known).lower(), "datatype": XSD + "boolean"}
-            case request.query.target.name:
-                return _node(answer.entity, names)
-        return _node(answer.support[column], names)
 
-    rows = [{column: binding(answer, column) for column in request.columns} for answer in answers]
-    return write_rows(request.columns, rows, form)
+def term(binding: Binding, names: Names) -> Mapping[str, Any]:
+    """Returns a binding as a term of SPARQL results in JSON."""
+    if binding.term is not None:
+        return binding.term
+    written = (names.relations if binding.kind == "relation" else names.entities).term(binding.value)
+    return {"type": "bnode" if isinstance(written, BlankNode) else "uri", "value": written.value}
 
 
 def write_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], form: QueryResultsFormat) -> bytes:
@@ -58,12 +61,9 @@ def _written(content: dict[str, Any], form: QueryResultsFormat) -> bytes:
     return output.getvalue()
 
 
-def iri(entity: str, names: Names) -> str:
-    """Returns an entity as RDF writes it: an IRI, or a blank node with ``_:`` before it."""
-    term = names.entities.term(entity)
-    return str(term) if isinstance(term, BlankNode) else term.value
-
-
-def _node(entity: str, names: Names) -> dict[str, str]:
-    term = names.entities.term(entity)
-    return {"type": "bnode" if isinstance(term, BlankNode) else "uri", "value": term.value}
+def iri(binding: Binding | None, names: Names) -> str:
+    """Returns a binding as RDF writes it: an IRI, a blank node with ``_:`` before it, or the text of a literal."""
+    if binding is None:
+        return ""
+    found = term(binding, names)
+    return f"_:{found['value']}" if found["type"] == "bnode" else binding.value if found["type"] == "triple" else str(found["value"])

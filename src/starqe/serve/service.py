@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from starqe.ask import THRESHOLD, Answerer, Answers, Explanation
 from starqe.deadline import Deadline
-from starqe.queries.sparql.read import SparqlRequest
+from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import PARALLEL, StoreResult
 from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
@@ -46,8 +46,8 @@ class _Ask:
     """The properties that queries of one batch have in common."""
 
     options: AskOptions
-    supported: bool
-    """Whether SELECT has further variables, so that every answer is explained."""
+    several: bool
+    """Whether a row has several columns, so that there are more rows and each costs more."""
 
 
 class Service:
@@ -123,8 +123,8 @@ class Service:
         """
         if options.top is not None and options.top > self.settings.top:
             raise HttpError(422, f"'top' is at most {self.settings.top:,} here, found {options.top:,}")
-        kind = _Ask(options, bool(request.support))
-        alone = kind.supported or len(request.query.all_atoms) > BATCHED_ATOMS
+        kind = _Ask(options, len(request.shown) > 1)
+        alone = kind.several or len(request.query.all_atoms) > BATCHED_ATOMS
         found: Answers = await self.batches.do(kind, request, _gone(client), alone)
         return found
 
@@ -162,14 +162,14 @@ class Service:
     def _work(self, kind: Hashable, items: Sequence[Any], deadline: Deadline) -> list[Any]:
         """Does jobs of one kind, in a thread that answers."""
         match kind:
-            case _Ask(options, supported):
+            case _Ask(options, several):
                 return self.answerer.ask_many(
                     items,
                     top=options.top,
                     threshold=options.threshold,
                     known_only=options.known_only,
-                    max_known=min(self.settings.known, self.settings.known_supported) if supported else self.settings.known,
-                    max_predicted=min(self.settings.top, self.settings.top_supported) if supported else self.settings.top,
+                    max_known=min(self.settings.known, self.settings.known_supported) if several else self.settings.known,
+                    max_predicted=min(self.settings.top, self.settings.top_supported) if several else self.settings.top,
                     deadline=deadline,
                 )
             case "explain":

@@ -152,9 +152,9 @@ def test_splits_decide_what_is_known(starqe: Starqe, askable_run: Path) -> None:
 
 def test_further_variables_are_shown_by_their_labels(starqe: Starqe, askable_run: Path) -> None:
     _, out, _ = starqe("ask", askable_run, PUPILS, "--known-only")
-    header, first = (row for row in cells(out) if row[0] in ("answer", "Dennis Sciama"))
-    assert header[-1] == "?advisor"
-    assert first == ["Dennis Sciama", "DennisSciama", "known", "-", "Paul Dirac"]
+    header, first = (row for row in cells(out) if row[0] in ("?pupil", "Dennis Sciama"))
+    assert header == ["?pupil", "?advisor", "status", "probability"]
+    assert first == ["Dennis Sciama", "Paul Dirac", "known", "-"]
 
 
 def test_an_explanation_lists_facts_and_predictions(starqe: Starqe, askable_run: Path) -> None:

@@ -16,7 +16,8 @@ from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
 from starqe.queries.exact.answers import answer
 from starqe.queries.formula import Variable
 from starqe.queries.query import Query
-from starqe.queries.sparql.read import SparqlRequest, read_sparql
+from starqe.queries.sparql.read import read_sparql
+from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.terms import predefined_prefixes
 from tests.queries.sparql.test_read import GRAPH, MEANINGS, PROLOGUE
 from tests.queries.sparql.test_syntax import REFUSED

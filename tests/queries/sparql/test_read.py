@@ -9,7 +9,8 @@ from starqe.kg import Draft, Statement, graph_of
 from starqe.kg.iris import Names
 from starqe.queries.formula import Atom, Variable
 from starqe.queries.query import Query
-from starqe.queries.sparql.read import SparqlRequest, read_sparql
+from starqe.queries.sparql.read import read_sparql
+from starqe.queries.sparql.request import SparqlRequest
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
 B1, B2 = Variable("blank1"), Variable("blank2")
@@ -119,18 +120,19 @@ def test_a_text_may_be_written_in_these_ways(text):
     assert read(text).query == Query.conjunction([Atom("a", "r", X)], "x")
 
 
-def test_the_first_variable_is_the_target_and_the_others_support_it():
+def test_all_variables_of_select_are_answers_in_their_order():
     request = read("SELECT ?known ?x ?score ?z ?y { VALUES ?z { :a } ?z r:r ?y . ?y r:s ?x . ?x r:r ?inner } LIMIT 7 OFFSET 3")
     assert request.columns == ("known", "x", "score", "z", "y")
-    assert request.query.answers == (X,)
-    assert request.support == (Y,)
-    assert request.given == ((Z, "a"),)
+    assert request.query.answers == (X, Y)
+    assert request.alternatives[0].given == ((Z, "a"),)
+    assert request.shown == ("x", "z", "y")
+    assert not request.distinct
     assert (request.limit, request.offset, request.score, request.known) == (7, 3, True, True)
 
 
 def test_nothing_is_asked_for_that_is_not_written():
     request = read("SELECT ?x { :a r:r ?x }")
-    assert (request.columns, request.support, request.given) == (("x",), (), ())
+    assert (request.columns, request.alternatives[0].given) == (("x",), ())
     assert (request.limit, request.offset, request.score, request.known) == (None, 0, False, False)
 
 
@@ -146,8 +148,8 @@ def test_a_request_validates_itself():
     request = read("SELECT ?x ?y { :a r:r ?x . ?x r:s ?y }")
     with pytest.raises(QueryError, match="a column is a variable of the query or one of score, known, found 'z'"):
         replace(request, columns=("x", "z"))
-    with pytest.raises(QueryError, match="the target is among the columns, found y without x"):
-        replace(request, columns=("y",))
+    with pytest.raises(QueryError, match="a request has a query, found none"):
+        replace(request, alternatives=())
     with pytest.raises(QueryError, match="limit and offset are counts, found -1 and 0"):
         replace(request, limit=-1)
 

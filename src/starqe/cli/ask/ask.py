@@ -15,7 +15,7 @@ from starqe.cli.show import Json, Probability, as_probability, csv_cell, print_t
 from starqe.cli.show import as_json as to_json
 
 if TYPE_CHECKING:
-    from starqe.ask import Answerer, Answers, Explanation
+    from starqe.ask import Answer, Answerer, Answers, Explanation
 
 EXPLAINED = 3
 """Number of answers that are explained, from the first on."""
@@ -99,7 +99,7 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
         known_only=options.known_only,
         max_known=None if counted else KNOWN,
     )
-    print_answers(answerer, answers)
+    print_answers(answers)
     say(summary(answers, options, counted=counted))
     if explain:
         explanations = [answerer.explain(request, entity) for entity in _explained(answers)]
@@ -109,27 +109,33 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
             say(f"\n{note}")
 
 
-def print_answers(answerer: "Answerer", answers: "Answers") -> None:
-    """Prints answers as a table: label, identifier, known or predicted, probability, and the support that was asked for."""
-    further = [name for name in answers.columns if name not in (answers.query.target.name, "score", "known")]
+def print_answers(answers: "Answers") -> None:
+    """Prints answers as a table: label, identifier, status and probability; rows of several columns with all of them."""
+    first, *further = [name for name in answers.columns if name not in ("score", "known")] or [""]
     start = common_start([answer.entity for answer in answers])
     identifiers = [answer.entity.removeprefix(start) for answer in answers]
-    names = [shown_label(answer.label) for answer in answers]
+    names = [shown_label(answer.label) or "-" for answer in answers]
     title = "probability" if answers.calibrated else "probability (not calibrated)"
-    columns: dict[str, list[str | float | None]] = {
+    columns: dict[str, Sequence[str | float | None]] = {
         "answer": list(names),
         "identifier": list(identifiers),
         "status": ["known" if answer.known else "predicted" for answer in answers],
         title: [None if answer.known else Probability(answer.probability) for answer in answers],
-        # The name of a variable may be a word of the table: it keeps its question mark.
-        **{f"?{name}": [shown_label(answerer.label(answer.support[name])) for answer in answers] for name in further},
     }
-    if names == identifiers:
+    if further:  # rows of several columns are read across: variables first, by their names
+        del columns["answer"], columns["identifier"]
+        columns = {f"?{name}": [_shown(answer, name) for answer in answers] for name in (first, *further)} | columns
+    elif names == identifiers:
         del columns["identifier"]
     if answers:
         print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
-    if start:
+    if start and not further:
         say(f"identifiers begin with {start}")
+
+
+def _shown(answer: "Answer", name: str) -> str:
+    binding = answer.bindings[name]
+    return "-" if binding is None else shown_label(binding.label)
 
 
 def common_start(identifiers: Sequence[str]) -> str:

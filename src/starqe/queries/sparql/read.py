@@ -5,7 +5,6 @@ What a text means is written down in docs/language.md. Two rules are decided her
 ``s p o`` adds no atom where ``<< s p o >>`` is quoted too: in RDF 1.2 quoting does not assert, so texts write both.
 """
 
-from dataclasses import dataclass
 from itertools import count
 
 from starqe.errors import KnownOnlyError, QueryError, SparqlError
@@ -14,56 +13,11 @@ from starqe.queries.formula import And, Atom, Term, Variable
 from starqe.queries.query import Query
 from starqe.queries.sparql.foreign import foreign_error
 from starqe.queries.sparql.patterns import Key, Patterns, Triple, is_tree, variables_of
+from starqe.queries.sparql.request import RESERVED, Alternative, SparqlRequest
 from starqe.queries.sparql.syntax import Node, error_at, parse_sparql, refused
 from starqe.queries.sparql.terms import SparqlTerms
 
-RESERVED = ("score", "known")
-"""The variables that an answer brings with it: how plausible it is, and whether it is known. They stand in SELECT only."""
-
 _MAX_DIGITS = 18
-
-
-@dataclass(frozen=True)
-class SparqlRequest:
-    """What a text asks for: a query with one target, and how its answers are to be shown.
-
-    Raises:
-        QueryError: A column is nothing that an answer has, the target is no column, or a count is negative.
-    """
-
-    query: Query
-    columns: tuple[str, ...]
-    """The names in the order of SELECT: the target, its support, what VALUES gives, and the reserved ones."""
-    given: tuple[tuple[Variable, str], ...] = ()
-    """The variables that VALUES binds, with their entities; they are no variables of the query any more."""
-    limit: int | None = None
-    """The largest number of answers."""
-    offset: int = 0
-    """The number of answers to skip."""
-
-    def __post_init__(self) -> None:
-        there = {*RESERVED, *(variable.name for variable in (*self.query.variables, *dict(self.given)))}
-        if lost := [name for name in self.columns if name not in there]:
-            raise QueryError(f"a column is a variable of the query or one of {', '.join(RESERVED)}, found {lost[0]!r}")
-        if self.query.target.name not in self.columns:
-            raise QueryError(f"the target is among the columns, found {', '.join(self.columns) or 'none'} without {self.query.target.name}")
-        if self.offset < 0 or (self.limit or 0) < 0:
-            raise QueryError(f"limit and offset are counts, found {self.limit} and {self.offset}")
-
-    @property
-    def support(self) -> tuple[Variable, ...]:
-        """The other variables of the query that are shown with each answer, in the order of SELECT."""
-        return tuple(v for v in map(Variable, self.columns) if v in self.query.variables and v != self.query.target)
-
-    @property
-    def score(self) -> bool:
-        """Whether the score of each answer is asked for."""
-        return "score" in self.columns
-
-    @property
-    def known(self) -> bool:
-        """Whether it is asked for which answers are known."""
-        return "known" in self.columns
 
 
 def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> SparqlRequest:
@@ -91,14 +45,15 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     if max_atoms is not None and len(atoms) > max_atoms:
         raise error_at(reader.group, f"a query has at most {max_atoms:,} patterns here, found {len(atoms):,}", "Ask several queries")
     columns = reader.columns()
-    target = next(name for name in columns if name not in RESERVED)
+    answers = tuple(Variable(name) for name in columns if name not in RESERVED and name not in reader.given)
     try:
-        query = Query(And(tuple(atoms)), (Variable(target),))
+        query = Query(And(tuple(atoms)), answers)
     except QueryError as error:
-        way_out = f"Connect every pattern with ?{target}, and name an entity"
+        way_out = f"Connect every pattern with {answers[0]}, and name an entity"
         raise error_at(reader.group, str(error), way_out, kind=KnownOnlyError) from None
-    given = tuple((Variable(name), entity) for name, entity in reader.given.items())
-    return SparqlRequest(query, columns, given, _count(tree, "limit"), _count(tree, "offset") or 0)
+    given = tuple((Variable(name), entity) for name, entity in reader.given.items() if name in columns)
+    distinct = any(getattr(part, "type", None) in ("DISTINCT", "REDUCED") for part in tree.children)
+    return SparqlRequest((Alternative(query, given),), columns, distinct, _count(tree, "limit"), _count(tree, "offset") or 0)
 
 
 class _Reader:

@@ -5,7 +5,7 @@ conjunction joins the truths of its parts by a norm, a disjunction by the dual o
 its part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -111,15 +111,15 @@ class Executor:
             values, slack = execution.run(plan, execution.start())
             return Result(values.clone(), slack)
 
-    def best(self, query: Query, count: int, deadline: Deadline = NEVER) -> Tuples:
-        """Finds the best values of the answer variables of a query, without trying all.
+    def best(self, query: Query, count: int, deadline: Deadline = NEVER, without: Collection[tuple[int, ...]] = frozenset()) -> Tuples:
+        """Finds the best values of the answer variables of a query, without trying all, and without those that are not wanted.
 
         Raises:
             InputError: An identifier does not occur in the graph.
             DeadlineError: The time is up.
         """
         questions = question_of(query, self.known.graph)
-        best = BestTuples(count)
+        best = BestTuples(count, without)
         with torch.inference_mode():
             plan, execution = self._execution(questions, deadline)
             collect(execution, plan, execution.start(), best)

@@ -1,5 +1,7 @@
 """The best values of several answer variables: variables are bound best first, and left where they cannot matter any more."""
 
+from collections.abc import Collection, Sequence
+
 import torch
 
 from starqe.reason.executor.execution import Execution
@@ -12,14 +14,24 @@ _BRANCHES = 8  # the number of candidates that are tried together
 class BestTuples:
     """The best values of several answer variables that were found so far."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, without: Collection[tuple[int, ...]] = ()) -> None:
         self.count, self.least, self.slack = count, 0.0, 0.0
         """How many are wanted; the truth that a further one has to exceed; the most that what was left out could have."""
         self._truth: dict[tuple[int, ...], float] = {}
+        self._without = frozenset(without)
+        self._by_others: dict[int, dict[tuple[int, ...], list[int]]] = {}
+
+    def left_out(self, place: int, bound: Sequence[int | None]) -> list[int]:
+        """Returns the ids at one place that are not wanted, given those at all other places."""
+        if place not in self._by_others:
+            grouped = self._by_others[place] = {}
+            for ids in self._without:
+                grouped.setdefault((*ids[:place], *ids[place + 1 :]), []).append(ids[place])
+        return self._by_others[place].get(tuple(id_ for number, id_ in enumerate(bound) if number != place and id_ is not None), [])
 
     def add(self, ids: tuple[int, ...], truth: float) -> None:
-        """Takes one of them, or finds that it is known to be as true already."""
-        if truth <= max(self.least, self._truth.get(ids, 0.0)):
+        """Takes one of them, or finds that it is not wanted, or known to be as true already."""
+        if truth <= max(self.least, self._truth.get(ids, 0.0)) or ids in self._without:
             return
         self._truth[ids] = truth
         if len(self._truth) > 4 * self.count:
@@ -63,6 +75,7 @@ def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples
             best.leave(float(slack[row]) if slack[row] > values[row] else 0.0)
             continue
         best.leave(float(slack[row]))
+        values[row][best.left_out(bound.index(None), bound)] = 0
         top, ids = torch.topk(values[row], min(best.count, values.shape[1]))
         for truth, id_ in zip(top.tolist(), ids.tolist(), strict=True):
             if truth <= best.least:
