@@ -1,7 +1,8 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Contribution, Counts, Explanation, Reason, Views
+from starqe.ask.answers import Answer, Answers, Counts
+from starqe.ask.explanation import Explanation, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD
 
@@ -10,10 +11,8 @@ __all__ = [
     "Answer",
     "Answerer",
     "Answers",
-    "Contribution",
     "Counts",
     "Explanation",
-    "Reason",
     "Views",
     "calibrate",
     "drawn_queries",
