@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from starqe.kg import Graph, Known, Statement, graph_of
-from starqe.queries import QueryTable, Shape
+from starqe.queries import Atom, QueryTable, Shape
 from starqe.queries.gaps import HEAD, TAIL, Gaps
 from starqe.queries.shape import TARGET
 from starqe.reason.executor.pattern import pattern_of_shape
@@ -39,6 +39,13 @@ class Numbers:
             pairs = [tuple(pair) for pair in gaps.pairs[place].tolist()]
             out[place] = torch.from_numpy(self.table[int(position == HEAD), given, relation, self.kind(pairs)])
         return out
+
+
+def ids_of(atom: Atom, graph: Graph) -> tuple[tuple[int, int, int], list[tuple[int, int]]]:
+    """The main triple and the pairs of an atom without variables, by ids."""
+    entity, relation = graph.entities.id, graph.relations.id
+    pairs = [(relation(str(key)), entity(str(value))) for key, value in atom.qualifiers]
+    return (entity(str(atom.head)), relation(str(atom.relation)), entity(str(atom.tail))), pairs
 
 
 def edge_truth(known: Known, one_hop: Numbers, cap: float, relation: int, pairs: list[tuple[int, int]], side: str) -> np.ndarray:

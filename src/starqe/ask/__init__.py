@@ -1,7 +1,8 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Binding, Contribution, Counts, Explanation, Reason, Views
+from starqe.ask.answers import Answer, Answers, Binding, Counts
+from starqe.ask.explanation import Explanation, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD
 
@@ -11,10 +12,8 @@ __all__ = [
     "Answerer",
     "Answers",
     "Binding",
-    "Contribution",
     "Counts",
     "Explanation",
-    "Reason",
     "Views",
     "calibrate",
     "drawn_queries",

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from starqe.ask.answers import Answer, Answers, Binding, Counts, Explanation
+from starqe.ask.answers import Answer, Answers, Binding, Counts
 from starqe.ask.explain import NARROWED, explain_known, explain_predicted, views_of
+from starqe.ask.explanation import Explanation
 from starqe.ask.ranking import MOST_PREDICTED, Ranked, Ranking, Wanted
 from starqe.ask.window import THRESHOLD, Cut, Window, window
 from starqe.deadline import NEVER, Deadline
@@ -210,7 +211,7 @@ class Answerer:
         id_ = self.graph.entities.resolve(entity)
         known = answer(self._known, query, deadline=deadline)
         if id_ in known:
-            return explain_known(self._known, query, self._answer(request, 0, [id_], True, 1.0), deadline)
+            return explain_known(self._executor, query, self._answer(request, 0, [id_], True, 1.0), deadline)
         found = self._explained_probability(query, known, id_, deadline)
         explanation = explain_predicted(self._executor, query, self._answer(request, 0, [id_], False, found), deadline)
         views = views_of(self._mixture, self._executor, query, id_, deadline)

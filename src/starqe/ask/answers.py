@@ -1,4 +1,4 @@
-"""What comes back: answers, known and predicted apart, and the reasons for them."""
+"""What comes back: answers, known and predicted apart."""
 
 import csv
 import io
@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from starqe.errors import MissingExtraError
-from starqe.kg import Statement
-from starqe.queries import Atom, Query
+from starqe.queries import Query
 from starqe.queries.sparql.request import RESERVED
 
 if TYPE_CHECKING:
@@ -178,97 +177,3 @@ class Answers:
         """The keys that follow the columns, and what of an answer each of them has."""
         taken = {*self.columns} - {*RESERVED}
         return {f"answer_{name}" if name in taken else name: name for name in ("label", "known", "probability")}
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one qualifier pair of a predicted statement adds to its probability."""
-
-    relation: str
-    value: str
-    difference: float
-    """The probability with all pairs, less the probability without this one."""
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One statement that an answer rests on."""
-
-    atom: Atom
-    """The statement as the query asks for it, with all variables filled in."""
-    fact: bool
-    """Whether the graph has it."""
-    probability: float
-    """1 for a fact; else how probable the statement is by itself."""
-    statements: tuple[Statement, ...] = ()
-    """For a fact: the statements of the graph that entail it."""
-    contributions: tuple[Contribution, ...] = ()
-    """For a prediction: what each of its qualifiers contributed."""
-
-
-@dataclass(frozen=True)
-class Views:
-    """The two views that make up the probability of a predicted answer."""
-
-    statements: float
-    """How true the statements of the explanation are together: the executor's own number."""
-    exact: bool
-    """Whether no other way could be better; else candidates were left out that might be."""
-    model: float
-    """The encoder's view of the whole question: this entity's share among all entities."""
-    weight: float
-    """How much the first view counts, from 0 to 1; the second has the rest."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why an entity answers a query: one way in which the query holds, statement by statement."""
-
-    query: Query
-    answer: Answer
-    assignment: Mapping[str, str]
-    """What every variable of the query stands for, by name."""
-    reasons: tuple[Reason, ...]
-    """In the order of the query's atoms."""
-    note: str
-    """How far the explanation can be trusted."""
-    calibrated: bool = True
-    """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
-    views: Views | None = None
-    """For a prediction: what its probability is made of."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns everything but the query as plain values."""
-        reasons = [
-            {
-                "head": reason.atom.head,
-                "relation": reason.atom.relation,
-                "tail": reason.atom.tail,
-                "qualifiers": [list(pair) for pair in reason.atom.qualifiers],
-                "fact": reason.fact,
-                "probability": reason.probability,
-                "statements": [
-                    {"head": s.head, "relation": s.relation, "tail": s.tail, "qualifiers": [list(pair) for pair in s.qualifiers]}
-                    for s in reason.statements
-                ],
-                "contributions": [{"relation": c.relation, "value": c.value, "difference": c.difference} for c in reason.contributions],
-            }
-            for reason in self.reasons
-        ]
-        return {
-            "answer": {
-                "entity": self.answer.entity,
-                "label": self.answer.label,
-                "known": self.answer.known,
-                "probability": self.answer.probability,
-            },
-            "assignment": dict(self.assignment),
-            "reasons": reasons,
-            "note": self.note,
-            "calibrated": self.calibrated,
-            "views": None if self.views is None else asdict(self.views),
-        }
-
-    def to_json(self) -> str:
-        """Writes the explanation as JSON."""
-        return json.dumps(self.as_dict(), ensure_ascii=False)

@@ -1,19 +1,19 @@
-"""Reasons: the statements that prove a known answer, or the best way in which a predicted one could hold."""
+"""Makes explanations: the statements that prove a known answer, or the best way in which a predicted one could hold."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from starqe.ask.answers import Answer, Contribution, Explanation, Reason, Views
+from starqe.ask.answers import Answer
+from starqe.ask.explanation import Explanation, Views
 from starqe.deadline import NEVER, Deadline
-from starqe.kg import Graph, Known
-from starqe.queries import Atom, Query, Variable, assignments
-from starqe.queries.formula import Term
+from starqe.queries import Atom, Query, Variable
 from starqe.queries.gaps import gaps_of
 from starqe.queries.shape import ONE_HOP, Shape
+from starqe.reason.executor.derivation import Contribution, Reason, replaced
 from starqe.reason.executor.executor import Executor
-from starqe.reason.executor.explain import Support, Way
 from starqe.reason.mixture import Mixture
 
 PROOF = "The graph entails a known answer: every statement that is given for it is one of its facts."
@@ -25,27 +25,22 @@ PREDICTION = (
 NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better way may exist."
 
 
-def explain_known(known: Known, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
-    """Gives the statements that prove a known answer: one proof, the first in the order of the graph."""
-    graph = known.graph
-    found = assignments(known, query, limit=1, given={query.target: graph.entities.id(answer.entity)}, deadline=deadline)
-    filled = {variable: graph.entities.identifier(ids[0]) for variable, ids in found.items()}
-    reasons = tuple(_fact(known, _fill(atom, filled)) for atom in query.plain_form().all_atoms)
-    return Explanation(query, answer, {variable.name: entity for variable, entity in filled.items()}, reasons, PROOF)
+def explain_known(executor: Executor, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
+    """Explains a known answer by the statements that prove it: one proof, the first in the order of the graph."""
+    derivation = executor.explain_known(query.plain_form(), [executor.known.graph.entities.id(answer.entity)], deadline)
+    return Explanation(query, answer, derivation, PROOF)
 
 
 def explain_predicted(executor: Executor, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
-    """Gives the best way in which a predicted answer could hold, edge by edge.
+    """Explains a predicted answer by the best way in which it could hold, edge by edge.
 
     Raises:
-        UnsupportedError: The query has no shape.
+        DeadlineError: The time is up.
     """
-    graph = executor.known.graph
-    (way,) = executor.explain(query, [[graph.entities.id(answer.entity)]], deadline)
-    filled = _filled(way, query, graph)
-    atoms = query.plain_form().all_atoms
-    reasons = tuple(_reason(executor, _fill(atoms[edge.edge], filled), edge) for edge in way.edges)
-    return Explanation(query, answer, {variable.name: entity for variable, entity in filled.items()}, reasons, PREDICTION)
+    (derivation,) = executor.explain(query.plain_form(), [[executor.known.graph.entities.id(answer.entity)]], deadline)
+    predicted = [reason for reason in derivation.reasons if not reason.fact and reason.atom.qualifiers]
+    weighed = {reason.edge: replace(reason, contributions=_contributions(executor, reason)) for reason in predicted}
+    return Explanation(query, answer, replace(derivation, root=replaced(derivation.root, weighed)), PREDICTION)
 
 
 def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, deadline: Deadline = NEVER) -> Views:
@@ -66,60 +61,32 @@ def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, de
 def predicted_assignments(
     executor: Executor, query: Query, answers: Sequence[int], deadline: Deadline = NEVER
 ) -> list[dict[Variable, str]]:
-    """Gives what the variables stand for in the best way in which each of several predicted answers could hold.
+    """Returns the values of the variables in the best way in which each of several predicted answers could hold.
 
     Raises:
-        UnsupportedError: The query has no shape.
+        DeadlineError: The time is up.
     """
-    ways = executor.explain(query, [[id_] for id_ in answers], deadline)
-    return [_filled(way, query, executor.known.graph) for way in ways]
+    found = executor.explain(query, [[id_] for id_ in answers], deadline)
+    return [{Variable(name): value for name, value in derivation.assignment.items()} for derivation in found]
 
 
-def _filled(way: Way, query: Query, graph: Graph) -> dict[Variable, str]:
-    """The entities of the variables in one way to make an answer true."""
-    return {variable: graph.entities.identifier(way.values[str(variable)]) for variable in query.variables}
-
-
-def _fill(atom: Atom, filled: Mapping[Variable, str]) -> Atom:
-    def value(term: Term) -> Term:
-        return filled[term] if isinstance(term, Variable) else term
-
-    return Atom(value(atom.head), atom.relation, value(atom.tail), atom.qualifiers)
-
-
-def _fact(known: Known, atom: Atom) -> Reason:
-    graph = known.graph
-    ends = (np.array([graph.entities.id(str(term))]) for term in (atom.head, atom.tail))
-    head, tail = ends
-    _, rows = known.find(head, graph.relations.id(str(atom.relation)), tail)
-    pairs = [(graph.relations.id(str(r)), graph.entities.id(str(v))) for r, v in atom.qualifiers]
-    rows = rows[known.with_pairs(rows, pairs)]
-    return Reason(atom, True, 1.0, tuple(graph.statement(row) for row in rows.tolist()))
-
-
-def _reason(executor: Executor, atom: Atom, edge: Support) -> Reason:
-    graph = executor.known.graph
-    if edge.fact:
-        return Reason(atom, True, 1.0, tuple(graph.statement(row) for row in edge.statements))
-    return Reason(atom, False, edge.truth, (), _contributions(executor, graph, atom, edge))
-
-
-def _contributions(executor: Executor, graph: Graph, atom: Atom, edge: Support) -> tuple[Contribution, ...]:
+def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ...]:
     """Asks again without each of the pairs: facts first, as the executor does, and then the one-hop predictor."""
-    target, given = Variable("answer"), edge.given
-    wanted = edge.tail if given == "head" else edge.head
+    graph, atom, target = executor.known.graph, reason.atom, Variable("answer")
+    head, relation, tail = graph.entities.id(str(atom.head)), graph.relations.id(str(atom.relation)), graph.entities.id(str(atom.tail))
+    wanted = tail if reason.given == "head" else head
     shapes: Mapping[str, Shape] = {shape.name: shape for shape in ONE_HOP.values()}
     found = []
     for pair in atom.qualifiers:
         rest = tuple(other for other in atom.qualifiers if other != pair)
-        asked = Atom(atom.head, atom.relation, target, rest) if given == "head" else Atom(target, atom.relation, atom.tail, rest)
+        asked = Atom(atom.head, atom.relation, target, rest) if reason.given == "head" else Atom(target, atom.relation, atom.tail, rest)
         table = Query.conjunction([asked], target.name).to_table(graph, shapes=shapes)
         pairs = [(graph.relations.id(str(relation)), graph.entities.id(str(value))) for relation, value in rest]
-        if executor.known.holds(edge.head, edge.relation, edge.tail, pairs):
+        if executor.known.holds(head, relation, tail, pairs):
             without = 1.0
         else:
             with torch.inference_mode():
                 chances = executor.one_hop.probabilities(gaps_of(table, [0]), torch.empty(1, len(graph.entities)))
             without = min(float(chances[0, wanted]), executor.settings.cap)
-        found.append(Contribution(str(pair[0]), str(pair[1]), edge.truth - without))
+        found.append(Contribution(str(pair[0]), str(pair[1]), reason.probability - without))
     return tuple(found)

@@ -1,7 +1,7 @@
 """Reasoning: combines one-hop predictions and known facts into the truth of a whole query, by fuzzy logic."""
 
+from starqe.reason.executor.derivation import Contribution, Derivation, Equation, Group, Reason
 from starqe.reason.executor.executor import Executor, Result, Tuples
-from starqe.reason.executor.explain import Support, Way
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.truth import OneHop
@@ -17,17 +17,20 @@ __all__ = [
     "DUALS",
     "NORMS",
     "PREDICTORS",
+    "Contribution",
+    "Derivation",
+    "Equation",
     "Executor",
+    "Group",
     "OneHop",
     "PredictLesson",
     "PredictorRecipe",
     "PredictorRun",
     "PredictorScorer",
+    "Reason",
     "ReasonSettings",
     "Result",
-    "Support",
     "Tuples",
-    "Way",
     "open_run",
     "recipe_of",
 ]

@@ -165,7 +165,7 @@ class CheckAnswer(_Given):
     drawing: Drawing
 
 
-class Why(_Given):
+class Reason(_Given):
     """One statement that an answer rests on."""
 
     edge: int
@@ -205,7 +205,7 @@ class ExplainAnswer(_Given):
     calibrated: bool
     """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     drawing: Drawing
-    reasons: list[Why]
+    reasons: list[Reason]
     views: Views | None
     """For a prediction: the components of its probability."""
 

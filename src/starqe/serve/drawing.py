@@ -6,7 +6,7 @@ from starqe.ask import Answer, Explanation
 from starqe.kg import Graph, Statement, Vocabulary
 from starqe.queries import Query, Variable
 from starqe.queries.formula import Term
-from starqe.serve.bodies import Drawing, Edge, ExplainAnswer, Named, Node, OneAnswer, Pair, Views, WeighedPair, Why
+from starqe.serve.bodies import Drawing, Edge, ExplainAnswer, Named, Node, OneAnswer, Pair, Reason, Views, WeighedPair
 
 
 def named(vocabulary: Vocabulary, term: Term) -> Named:
@@ -63,7 +63,7 @@ def explained(explanation: Explanation, graph: Graph) -> ExplainAnswer:
             for r, v in atom.qualifiers
         ]
         reasons.append(
-            Why(
+            Reason(
                 edge=number,
                 head=named(graph.entities, atom.head),
                 relation=named(graph.relations, atom.relation),

@@ -11,7 +11,7 @@ from starqe.kg import Graph
 from starqe.queries import SHAPES, Query, QueryTable, Shape, answer
 from starqe.reason import NORMS, Executor, ReasonSettings
 from tests.queries.sparql.test_write import ask_store, store_of
-from tests.reason.worlds import CONJUNCTION, Numbers, brute_force, graphs, predictors, tables
+from tests.reason.worlds import CONJUNCTION, Numbers, brute_force, graphs, ids_of, predictors, tables
 
 CASES = {
     **{name: shape.text for name, shape in SHAPES.items()},
@@ -107,18 +107,19 @@ def test_an_explanation_adds_up_to_the_value_and_its_facts_are_known(text: str, 
     for answer_id, value in enumerate(values):
         found = executor.explain_row(table, row, answer_id)
         assert found.truth == pytest.approx(value, abs=1e-6)
-        assert found.truth == pytest.approx(float(reduce(CONJUNCTION[norm], [support.truth for support in found.edges])), abs=1e-6)
-        assert found.values["?"] == answer_id
-        assert [found.values[anchor] for anchor in table.shape.anchors] == table.anchors[row].tolist()
-        for support, (head, tail) in zip(found.edges, table.shape.edges, strict=True):
-            ends = support.head, support.relation, support.tail
-            assert ends == (found.values[head], table.relations[row, support.edge], found.values[tail])
-            assert set(support.pairs) == set(table.pairs_of(row, support.edge))
-            assert support.fact == known.holds(*ends, support.pairs)
-            assert support.truth == 1 if support.fact else support.truth <= 0.9
-            for statement in support.statements:
-                assert (graph.head[statement], graph.relation[statement], graph.tail[statement]) == ends
-                assert set(support.pairs) <= set(graph.pairs_of(statement))
+        assert found.truth == pytest.approx(float(reduce(CONJUNCTION[norm], [reason.truth for reason in found.reasons])), abs=1e-6)
+        entities = {node: graph.entities.id(entity) for node, entity in found.assignment.items()}
+        assert entities["?"] == answer_id
+        assert [entities[anchor] for anchor in table.shape.anchors] == table.anchors[row].tolist()
+        for reason, (head, tail) in zip(found.reasons, table.shape.edges, strict=True):
+            ends, pairs = ids_of(reason.atom, graph)
+            assert ends == (entities[head], table.relations[row, reason.edge], entities[tail])
+            assert set(pairs) == set(table.pairs_of(row, reason.edge))
+            assert reason.fact == known.holds(*ends, pairs)
+            assert reason.truth == 1 if reason.fact else reason.truth <= 0.9
+            for statement in reason.statements:
+                assert (statement.head, statement.relation, statement.tail) == (reason.atom.head, reason.atom.relation, reason.atom.tail)
+                assert set(reason.atom.qualifiers) <= set(statement.qualifiers)
 
 
 @cases

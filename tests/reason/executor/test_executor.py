@@ -136,18 +136,18 @@ def test_known_answers_of_a_cycle_are_found_outside_of_the_beam():
     assert found.slack.tolist() == [1]
     for x, t in ("df", "eg"):
         explanation = executor.explain_row(table, 0, ids(t))
-        assert (explanation.truth, explanation.values["x"]) == (1, ids(x))
+        assert (explanation.truth, explanation.assignment["x"]) == (1, x)
 
 
 def test_an_explanation_names_the_best_entities_and_the_facts():
     executor, ids = Executor(KNOWN, predictor()), GRAPH.entities.id
     table = table_of(*PATH)
     predicted, known = executor.explain_row(table, 0, ids("e")), executor.explain_row(table, 0, ids("d"))
-    assert predicted.values == {"A": ids("a"), "x": ids("c"), "?": ids("e")}
-    assert [(edge.truth, edge.fact) for edge in predicted.edges] == [(pytest.approx(0.8), False), (pytest.approx(0.7), False)]
+    assert predicted.assignment == {"A": "a", "x": "c", "?": "e"}
+    assert [(reason.truth, reason.fact) for reason in predicted.reasons] == [(pytest.approx(0.8), False), (pytest.approx(0.7), False)]
     assert predicted.truth == pytest.approx(0.56)
-    assert known.values["x"] == ids("b")
-    assert [[GRAPH.statement(row) for row in edge.statements] for edge in known.edges] == [
+    assert known.assignment["x"] == "b"
+    assert [list(reason.statements) for reason in known.reasons] == [
         [Statement("a", "r", "b", (PAIR,))],
         [Statement("b", "s", "d")],
     ]
@@ -159,7 +159,7 @@ def test_equally_good_entities_are_told_apart_by_the_lowest_id():
     nothing = Numbers(np.zeros((2, 5, 2, KINDS, 5), np.float32))
     table = Query.conjunction(PATH, "t").to_table(graph)
     found = Executor(graph.known(["train"]), nothing).explain_row(table, 0, graph.entities.id("e"))
-    assert graph.entities.identifier(found.values["x"]) == "b"
+    assert found.assignment["x"] == "b"
 
 
 def test_an_answer_is_an_entity():

@@ -11,10 +11,12 @@ from starqe.errors import InputError, QueryError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import Atom, Query, Variable
 from starqe.queries.formula import And, Formula, Not, Or, Same, free_variables
-from starqe.reason import NORMS, Executor, ReasonSettings
+from starqe.reason import NORMS, Executor, Group, Reason, ReasonSettings
+from starqe.reason.executor.derivation import Part
 from starqe.reason.executor.pattern import question_of
 from starqe.reason.executor.plan import plan_of
-from tests.reason.formula_worlds import CONJUNCTION, BruteForce, RandomPredictor, T, X, Y, graphs, predictors, questions
+from tests.reason.formula_worlds import CONJUNCTION, DISJUNCTION, BruteForce, RandomPredictor, T, X, Y, graphs, predictors, questions
+from tests.reason.worlds import ids_of
 
 CAP, ALL = 0.9, 100
 
@@ -72,13 +74,34 @@ def check_tuples(data: st.DataObject) -> None:
 
 
 def check_explanations(executor: Executor, query: Query, ranked: tuple[tuple[tuple[int, ...], float], ...], norm: str) -> None:
-    conjunction = all(isinstance(part, Atom) for part in (query.formula.parts if isinstance(query.formula, And) else [query.formula]))
-    for (_, truth), way in zip(ranked, executor.explain(query, [ids for ids, _ in ranked]), strict=True):
-        assert way.truth == pytest.approx(truth, abs=1e-5)
-        for edge in way.edges:
-            assert edge.fact == executor.known.holds(edge.head, edge.relation, edge.tail, edge.pairs)
-        if conjunction:
-            assert float(reduce(CONJUNCTION[norm], [edge.truth for edge in way.edges], 1.0)) == pytest.approx(truth, abs=1e-5)
+    graph = executor.known.graph
+    for (_, truth), found in zip(ranked, executor.explain(query, [ids for ids, _ in ranked]), strict=True):
+        assert found.truth == pytest.approx(truth, abs=1e-5)
+        assert truth_of(found.root, norm) == pytest.approx(truth, abs=1e-5)
+        assert [reason.edge for reason in found.reasons] == list(range(len(query.all_atoms)))
+        for reason, atom in zip(found.reasons, query.all_atoms, strict=True):
+            ends, pairs = ids_of(reason.atom, graph)
+            assert reason.fact == executor.known.holds(*ends, pairs)
+            assert all(
+                asked == filled for asked, filled in zip(atom.terms[:3], reason.atom.terms[:3], strict=True) if isinstance(asked, str)
+            )
+        for reason in found.used:
+            terms = query.all_atoms[reason.edge].terms[:3]
+            filled = [found.assignment[term.name] if isinstance(term, Variable) else term for term in terms]
+            assert filled == list(reason.atom.terms[:3])
+
+
+def truth_of(part: Part, norm: str) -> float:
+    """The truth of a derivation by that of its leaves; every part says its own."""
+    if not isinstance(part, Group):
+        return part.truth
+    inner = [truth_of(one, norm) for one in part.parts]
+    join = {"all": CONJUNCTION[norm], "any": DISJUNCTION[norm], "not": None}[part.kind]
+    truth = 1 - inner[0] if join is None else float(reduce(join, inner))
+    assert part.truth == pytest.approx(truth, abs=1e-5)
+    if part.kind == "any":
+        assert inner[part.chosen] == max(inner)
+    return truth
 
 
 @settings(max_examples=25)
@@ -163,17 +186,33 @@ def test_several_answer_variables_are_ranked_by_their_joint_truth():
     assert [truth for _, truth in ranked] == [1, pytest.approx(0.4), pytest.approx(0.4)]  # from b by a prediction; to e by two: 0.4
 
 
-def test_an_explanation_names_the_branch_of_a_union_and_what_a_negation_relies_on():
+def test_an_explanation_names_the_branch_of_a_union_and_the_truths_of_the_others():
     executor, ids = Executor(GRAPH.known(["train"]), Fixed()), GRAPH.entities.id
     either = Query(Or((Atom("a", "r", T), And((Atom("c", "r", X), Atom(X, "s", T))))), (T,))
-    (way,) = executor.explain(either, [[ids("e")]])
-    assert [(edge.head, edge.tail, edge.fact) for edge in way.edges] == [(ids("c"), ids("e"), True), (ids("e"), ids("e"), True)]
+    (found,) = executor.explain(either, [[ids("e")]])
+    assert isinstance(found.root, Group)
+    assert (found.root.kind, found.root.chosen) == ("any", 1)
+    assert [part.truth for part in found.root.parts] == [pytest.approx(0.4), 1]
+    assert [(reason.atom.head, reason.atom.tail, reason.fact) for reason in found.used] == [("c", "e", True), ("e", "e", True)]
+    assert [reason.edge for reason in found.reasons] == [0, 1, 2]
+    assert found.assignment == {"t": "e", "x": "e"}
+
+
+def test_an_explanation_names_the_missing_statement_that_a_negation_relies_on():
+    executor, ids = Executor(GRAPH.known(["train"]), Fixed()), GRAPH.entities.id
     without = Query(And((Atom("a", "r", T), Not(Atom(T, "s", "d")))), (T,))
-    (way,) = executor.explain(without, [[ids("e")]])
-    asked, denied = way.edges
-    assert (asked.denied, asked.fact, asked.truth) == (False, False, pytest.approx(0.4))
-    assert (denied.denied, denied.fact, denied.truth) == (True, False, pytest.approx(0.2))  # asked from the place, as a head
-    assert way.truth == pytest.approx(0.4 * 0.8)
+    (found,) = executor.explain(without, [[ids("e")]])
+    assert isinstance(found.root, Group)
+    asked, negation = found.root.parts
+    assert isinstance(asked, Reason)
+    assert (asked.fact, asked.truth) == (False, pytest.approx(0.4))
+    assert isinstance(negation, Group)
+    (missing,) = negation.parts
+    assert isinstance(missing, Reason)
+    assert (missing.atom, missing.fact) == (Atom("e", "s", "d"), False)
+    assert missing.truth == pytest.approx(0.2)  # asked from the place, as a head
+    assert (negation.kind, negation.truth, found.truth) == ("not", pytest.approx(0.8), pytest.approx(0.4 * 0.8))
+    assert found.used == (asked,)
 
 
 def test_a_variable_is_for_entities_or_for_relations():

@@ -123,14 +123,15 @@ def explained(executor: Executor, table: QueryTable, missing: Mapping[str, list[
     """Explains an answer that lacks one statement: does the explanation predict only that edge, and that statement?"""
     edge, ends = missing["edge"][place], (missing["head"][place], missing["tail"][place])
     why = executor.explain_row(table, missing["query"][place], missing["answer"][place])
-    predicted = [support for support in why.edges if not support.fact]
-    named = [support.edge for support in predicted] == [edge]
+    predicted = [reason for reason in why.reasons if not reason.fact]
+    named = [reason.edge for reason in predicted] == [edge]
+    statement = tuple(map(executor.known.graph.entities.identifier, ends))
     return {
         "shape": table.shape.name,
         "query": missing["query"][place],
         "answer": missing["answer"][place],
         "edge": named,
-        "statement": named and (predicted[0].head, predicted[0].tail) == ends,
+        "statement": named and (predicted[0].atom.head, predicted[0].atom.tail) == statement,
         "edge at random": 1 / len(table.shape.edges),
         "statement at random": 1 / missing["choices"][place],
     }

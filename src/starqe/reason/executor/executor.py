@@ -19,9 +19,10 @@ from starqe.kg import Known
 from starqe.queries import Query, QueryTable, assignments
 from starqe.queries.exact import answers as exact
 from starqe.queries.shape import TARGET
+from starqe.reason.executor.derivation import Derivation
 from starqe.reason.executor.execution import Execution
-from starqe.reason.executor.explain import Way, along_facts, explain
-from starqe.reason.executor.pattern import Questions, question_of, questions_of_rows
+from starqe.reason.executor.explain import Explaining, explain, explain_known
+from starqe.reason.executor.pattern import Pattern, Questions, question_of, questions_of_rows
 from starqe.reason.executor.plan import plan_of
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.steps import Plan
@@ -125,7 +126,7 @@ class Executor:
             collect(execution, plan, execution.start(), best)
         return Tuples(tuple(best.ranked()), best.slack)
 
-    def explain(self, query: Query, answers: Sequence[Sequence[int]], deadline: Deadline = NEVER) -> list[Way]:
+    def explain(self, query: Query, answers: Sequence[Sequence[int]], deadline: Deadline = NEVER) -> list[Derivation]:
         """Finds the best way to make each of some answers of a query true; an answer has a value for each answer variable.
 
         Raises:
@@ -134,7 +135,22 @@ class Executor:
         """
         return self._explain(question_of(query, self.known.graph), answers, deadline)
 
-    def explain_row(self, table: QueryTable, row: int, answer: int, deadline: Deadline = NEVER) -> Way:
+    def explain_known(self, query: Query, answer: Sequence[int], deadline: Deadline = NEVER) -> Derivation:
+        """Derives an answer that facts alone prove: one proof, the first in the order of the graph.
+
+        Raises:
+            UnsupportedError: The query is not conjunctive.
+            DeadlineError: The time is up.
+        """
+        questions, given = question_of(query, self.known.graph), dict(zip(query.answers, answer, strict=True))
+        found = assignments(self.known, query, limit=1, given=given, deadline=deadline)
+        values = {node: int(ids[0]) for node, ids in questions.constants.items()}
+        values |= {str(variable): int(ids[0]) for variable, ids in found.items()}
+        with torch.inference_mode():
+            plan, execution = self._explaining(questions, deadline)
+            return explain_known(execution, plan, values)
+
+    def explain_row(self, table: QueryTable, row: int, answer: int, deadline: Deadline = NEVER) -> Derivation:
         """Finds the best way to make an answer of one row of a table true: its truth is that of `truths`.
 
         Raises:
@@ -144,11 +160,11 @@ class Executor:
         """
         questions = questions_of_rows(table, np.array([row]))
         if plan_of(questions.pattern).binds and answer in self._known_answers(table, row, deadline):
-            plan, execution = self._execution(questions, deadline)
-            return along_facts(execution, plan, self._facts_of(table, row, answer, deadline))
+            plan, execution = self._explaining(questions, deadline)
+            return explain_known(execution, plan, self._facts_of(table, row, answer, deadline))
         return self._explain(questions, [[answer]], deadline)[0]
 
-    def _explain(self, questions: Questions, answers: Sequence[Sequence[int]], deadline: Deadline) -> list[Way]:
+    def _explain(self, questions: Questions, answers: Sequence[Sequence[int]], deadline: Deadline) -> list[Derivation]:
         pattern, graph = questions.pattern, self.known.graph
         for node, ids in zip(pattern.answers, zip(*answers, strict=True), strict=bool(answers)):
             kind, limit = ("a relation", len(graph.relations)) if node in pattern.relations else ("an entity", len(graph.entities))
@@ -156,7 +172,7 @@ class Executor:
                 if not 0 <= id_ < limit:
                     raise InputError(f"an answer is {kind} by its id, below {limit:,}, found {id_}")
         with torch.inference_mode():
-            plan, execution = self._execution(questions, deadline, keep=True)
+            plan, execution = self._explaining(questions, deadline)
             return explain(execution, plan, [dict(zip(pattern.answers, ids, strict=True)) for ids in answers])
 
     def _known_answers(self, table: QueryTable, row: int, deadline: Deadline) -> np.ndarray:
@@ -175,8 +191,16 @@ class Executor:
         inner = {variable.name.removesuffix("_"): int(ids[0]) for variable, ids in found.items() if variable != query.target}
         return dict(zip(table.shape.anchors, table.anchors[row].tolist(), strict=True)) | inner | {TARGET: answer}
 
-    def _execution(self, questions: Questions, deadline: Deadline, *, keep: bool = False) -> tuple[Plan, Execution]:
-        plan, settings = plan_of(questions.pattern), self.settings
+    def _execution(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Execution]:
+        plan = plan_of(questions.pattern)
+        return plan, Execution(*self._parts(plan, questions, deadline))
+
+    def _explaining(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Explaining]:
+        plan = plan_of(questions.pattern)
+        return plan, Explaining(*self._parts(plan, questions, deadline), keep=True)
+
+    def _parts(self, plan: Plan, questions: Questions, deadline: Deadline) -> tuple[Pattern, EdgeTruth, str, float, int, int]:
+        settings = self.settings
         truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline)
         width = plan.width(min(settings.beam, self._entities), settings.questions)
-        return plan, Execution(questions.pattern, truth, settings.norm, settings.cap, width, self._most, keep=keep)
+        return questions.pattern, truth, settings.norm, settings.cap, width, self._most

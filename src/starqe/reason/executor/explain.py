@@ -1,89 +1,75 @@
-"""Why an answer is as true as it is: the best values of the inner variables, edge by edge."""
+"""Why an answer is as true as it is: the best values of the inner variables, and the truth of every part of the formula."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 import torch
 
 from starqe.kg.known import Side
+from starqe.queries.formula import And, Atom, Not, Or, Same
+from starqe.reason.executor.derivation import Derivation, Equation, Group, Part, Reason
 from starqe.reason.executor.execution import Execution
+from starqe.reason.executor.norms import Norm
 from starqe.reason.executor.partial import Partial
-from starqe.reason.executor.pattern import ANY
+from starqe.reason.executor.pattern import ANY, Equal, Tree
 from starqe.reason.executor.steps import Bind, Close, Nested, Pass, Plan
 from starqe.reason.executor.truth import OTHER
 
-
-@dataclass(frozen=True)
-class Support:
-    """One edge of a question with its variables filled in."""
-
-    edge: int
-    head: int
-    relation: int
-    tail: int
-    pairs: tuple[tuple[int, int], ...]
-    truth: float
-    statements: tuple[int, ...]
-    """The known statements that entail it; none where it is a prediction."""
-    given: Side = "head"
-    """The side that it is predicted from."""
-    denied: bool = False
-    """Whether the question asks that it does not hold."""
-
-    @property
-    def fact(self) -> bool:
-        """Whether it is known, not predicted."""
-        return bool(self.statements)
+Values = Mapping[str, int]
+"""The ids that nodes of a pattern stand for."""
 
 
-@dataclass(frozen=True)
-class Way:
-    """The best way to make one answer true."""
+class Explaining(Execution):
+    """An execution that keeps its rows, and tries nothing but the answer for variables that are answers."""
 
-    values: Mapping[str, int]
-    """The value of every constant and of every variable that the way needs, by node."""
-    edges: tuple[Support, ...]
-    """The edges that it rests on, by their number; of a disjunction those of its best part."""
-    truth: float
-    """The truth of the answer."""
+    pinned: Values = MappingProxyType({})
+
+    def candidates(self, step: Bind, partial: Partial) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
+        """Returns the candidates for a variable as `Execution` does; of an answer variable, all but the answer count for nothing."""
+        weights, ids, rest = super().candidates(step, partial)
+        if step.node in self.pinned:
+            weights = torch.where(torch.from_numpy(ids == self.pinned[step.node]), weights, 0)
+        return weights, ids, rest
 
 
-def explain(execution: Execution, plan: Plan, answers: Sequence[Mapping[str, int]]) -> list[Way]:
-    """Returns the best way to make each of some answers of the only question of a batch true; ties go to the lowest id.
+def explain(execution: Explaining, plan: Plan, answers: Sequence[Values]) -> list[Derivation]:
+    """Derives some answers of the only question of a batch, each in the best way; ties go to the lowest id.
 
-    The execution keeps its rows. The same candidates are tried as for the truths, so the truth is the same. Where no variable is tried
+    The same candidates are tried as for the truths, so the truth is the same. Where no variable is tried
     one candidate after the other, all answers share the way up to the target.
     """
     shared: Partial | None = None
     found = []
     for answer in answers:
         execution.edges.deadline.check()
-        kept = {node: np.array([id_]) for node, id_ in answer.items() if node != plan.target}
+        execution.pinned = {node: id_ for node, id_ in answer.items() if node != plan.target}
         wanted = None if plan.target is None else answer[plan.target]
         if shared is None:
-            partial, target = _forward(execution, plan, execution.start(), wanted, kept)
+            partial, target = _forward(execution, plan, execution.start(), wanted)
             if not any(isinstance(step, Bind) for step in plan.steps):
                 shared = partial
         else:
             partial, target = shared, plan.target
-        truth, values, edges = _backward(execution, plan, partial, target, wanted, denied=False)
-        found.append(Way(values, tuple(sorted(edges, key=lambda support: support.edge)), truth))
+        truth, values, root = _backward(execution, plan, execution.pattern.tree, partial, target, wanted)
+        found.append(Derivation(_assignment(execution, values), root, truth))
         if partial is not shared:
             execution.release(partial)
     return found
 
 
-def along_facts(execution: Execution, plan: Plan, values: Mapping[str, int]) -> Way:
-    """Returns the way that has these values, for a conjunction that they make true by facts alone."""
+def explain_known(execution: Execution, plan: Plan, values: Values) -> Derivation:
+    """Derives an answer of a conjunction from facts alone, with the values that make it true."""
     start = execution.start()
-    edges = [_support(execution, start, edge, side, values, denied=False) for edge, side in sorted(plan.sides().items())]
-    return Way(values, tuple(edges), 1.0)
+
+    def leaf(edge: int) -> Reason:
+        return _reason(execution, start, edge, plan.sides()[edge], values)
+
+    return Derivation(_assignment(execution, values), _part(execution, execution.pattern.tree, leaf, values, {}), 1.0)
 
 
-def _forward(
-    execution: Execution, plan: Plan, partial: Partial, wanted: int | None, kept: Mapping[str, np.ndarray]
-) -> tuple[Partial, str | None]:
+def _forward(execution: Explaining, plan: Plan, partial: Partial, wanted: int | None) -> tuple[Partial, str | None]:
     """Takes the steps of a plan with the best candidate of each variable that is bound; also returns the target that is left."""
     target, steps = plan.target, plan.steps
     for number, step in enumerate(steps):
@@ -91,8 +77,8 @@ def _forward(
             execution.apply(step, partial)
             continue
         rest = Plan(None if step.node == target else target, steps[number + 1 :])
-        if step.node in kept or step.node == target:
-            chosen = int(kept[step.node][0]) if step.node in kept else wanted
+        if step.node in execution.pinned or step.node == target:
+            chosen = execution.pinned.get(step.node, wanted)
             assert chosen is not None
             weights, candidates, _ = execution.candidates(step, partial)
             found = weights[0][torch.from_numpy(candidates[0] == chosen)]
@@ -104,14 +90,15 @@ def _forward(
 
 
 def _backward(
-    execution: Execution, plan: Plan, partial: Partial, target: str | None, wanted: int | None, *, denied: bool
-) -> tuple[float, dict[str, int], list[Support]]:
-    """Fills the variables in, from the target back: the truth of what is wanted, the values of the nodes, and the edges."""
+    execution: Explaining, plan: Plan, tree: Tree, partial: Partial, target: str | None, wanted: int | None
+) -> tuple[float, dict[str, int], Part]:
+    """Fills the variables in, from the target back: the truth of what is wanted, the values of the nodes, and the tree's derivation."""
     values = {node: int(ids[0]) for node, ids in partial.constants.items()}
     if plan.target is not None and wanted is not None:
         values[plan.target] = wanted
     reached = _reached(execution, partial, None if target is None else partial.truth.get(target), wanted)
-    edges: list[Support] = []
+    nested: dict[Tree, Group] = {}
+    of_branches: dict[str, int] = {}
     for step in reversed(plan.steps):
         match step:
             case Pass():
@@ -119,38 +106,69 @@ def _backward(
             case Close():
                 values[step.node] = int(partial.truth[step.node][0].numpy().argmax())
             case Nested():
-                more, inside = _nested(execution, step, partial, values, denied=denied)
-                edges += inside
-                values = more | values
-    edges += [_support(execution, partial, edge, side, values, denied=denied) for edge, side in _own_sides(plan).items()]
-    return reached, values, edges
+                inside, nested[step.tree] = _nested(execution, step, partial, values)
+                of_branches = inside | of_branches
+    sides = plan.sides()
+
+    def leaf(edge: int) -> Reason:
+        return _reason(execution, partial, edge, sides[edge], values)
+
+    return reached, of_branches | values, _part(execution, tree, leaf, values, nested)
 
 
-def _nested(
-    execution: Execution, step: Nested, partial: Partial, values: Mapping[str, int], *, denied: bool
-) -> tuple[dict[str, int], list[Support]]:
-    """Explains the best part of a disjunction, or what comes nearest to breaking a negation."""
+def _nested(execution: Explaining, step: Nested, partial: Partial, values: Values) -> tuple[dict[str, int], Group]:
+    """Derives every part of a disjunction, or what comes nearest to breaking a negation; also returns the values of the best branch."""
     constants = {node: np.array([id_]) for node, id_ in values.items() if node in partial.constants}
     wanted = None if step.into is None else values[step.into]
-    found = []
-    for plan in step.plans:
+    parts: list[Part] = []
+    inside: list[dict[str, int]] = []
+    for plan, tree in zip(step.plans, step.parts, strict=True):
         inner = Partial(np.array([0]), dict(constants), {}, {}, torch.ones(1), torch.ones(1))
-        inner, target = _forward(execution, plan, inner, wanted, {})
-        found.append(_backward(execution, plan, inner, target, wanted, denied=denied != step.negated))
+        inner, target = _forward(execution, plan, inner, wanted)
+        _, found, part = _backward(execution, plan, tree, inner, target, wanted)
         execution.release(inner)
-    _, inside, edges = max(found, key=lambda part: part[0])
-    return inside, edges
+        parts.append(part)
+        inside.append(found)
+    if step.negated:
+        return {}, Group("not", tuple(parts), 1 - parts[0].truth)
+    best = max(range(len(parts)), key=lambda place: parts[place].truth)
+    return inside[best], Group("any", tuple(parts), joined(execution.dual, parts), best)
+
+
+def _part(execution: Execution, tree: Tree, leaf: Callable[[int], Reason], values: Values, nested: Mapping[Tree, Group]) -> Part:
+    """Builds the derivation of a tree from that of its disjunctions and negations."""
+    match tree:
+        case int():
+            return leaf(tree)
+        case Equal():
+            names = execution.edges.known.graph.entities
+            return Equation(Same(names.identifier(values[tree.left]), names.identifier(values[tree.right])))
+        case And():
+            parts = tuple(_part(execution, part, leaf, values, nested) for part in tree.parts)
+            return Group("all", parts, joined(execution.norm, parts))
+        case Or() | Not():
+            return nested[tree]
+
+
+def joined(norm: Norm, parts: Sequence[Part]) -> float:
+    """Joins the truths of parts by a norm or by its dual."""
+    return float(reduce(lambda one, other: norm(one, other, None), (torch.tensor(part.truth) for part in parts)))
+
+
+def _assignment(execution: Execution, values: Values) -> dict[str, str]:
+    """Returns the identifiers of the variables by name; a constant of a formula is none."""
+    pattern, graph = execution.pattern, execution.edges.known.graph
+    return {
+        node if node == "?" else node.removeprefix("?"): (graph.relations if node in pattern.relations else graph.entities).identifier(id_)
+        for node, id_ in values.items()
+        if not node.startswith("=")
+    }
 
 
 def _reached(execution: Execution, partial: Partial, truth: torch.Tensor | None, wanted: int | None) -> float:
     """The truth of what is wanted after all steps; a target that nothing speaks of may be anything."""
     own = torch.ones(()) if truth is None else truth[0, wanted]
     return float(execution.norm(own, partial.weight[0], None))
-
-
-def _own_sides(plan: Plan) -> dict[int, Side]:
-    """The edges that stand in the plan itself, not in a part of it, and the side that each is predicted from."""
-    return Plan(plan.target, tuple(step for step in plan.steps if not isinstance(step, Nested))).sides()
 
 
 def _best_branch(execution: Execution, step: Bind, rest: Plan, partial: Partial, wanted: int | None) -> Partial:
@@ -182,12 +200,12 @@ def _best_child(execution: Execution, step: Pass, partial: Partial, parent: int)
     return int(child[truth == truth.max()].min())
 
 
-def _support(execution: Execution, partial: Partial, edge: int, side: Side, values: Mapping[str, int], *, denied: bool) -> Support:
+def _reason(execution: Execution, partial: Partial, edge: int, side: Side, values: Values) -> Reason:
     """Looks one edge up, with its qualifier values."""
     asked, edges = execution.pattern.edges[edge], execution.edges
     head, tail = values[asked.head], values[asked.tail]
     label = int(execution.labels(partial, edge)[0])
-    truth, statements = edges.one(side, head, tail, label)
+    truth, rows = edges.one(side, head, tail, label)
     relation, pairs = edges.all_labels.meaning[label]
     assert relation != ANY, "a relation that is a variable is bound"
     for place, (_, node) in enumerate(asked.values):
@@ -197,5 +215,8 @@ def _support(execution: Execution, partial: Partial, edge: int, side: Side, valu
             truth = float(execution.norm(torch.tensor(truth), row[value], None))
         pairs = tuple(sorted({*pairs, (key, value)}))
     if asked.values:
-        _, statements = edges.between(np.array([head]), np.array([tail]), np.array([edges.all_labels.number((relation, pairs))]))
-    return Support(edge, head, relation, tail, pairs, truth, tuple(statements.tolist()), side, denied)
+        _, rows = edges.between(np.array([head]), np.array([tail]), np.array([edges.all_labels.number((relation, pairs))]))
+    graph = edges.known.graph
+    entity, named = graph.entities.identifier, graph.relations.identifier
+    atom = Atom(entity(head), named(relation), entity(tail), tuple((named(key), entity(value)) for key, value in pairs))
+    return Reason(edge, atom, truth, tuple(map(graph.statement, rows.tolist())), side)

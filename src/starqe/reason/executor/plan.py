@@ -232,7 +232,8 @@ class NestedFactor:
         """Returns a condition on one of several shared variables that is never too strict: the others are maximised inside."""
         if isinstance(self.tree, Not) or node in pattern.relations:
             return None
-        return Nested(False, tuple(_plan(pattern, part, node, constant, frozenset(), frozenset({node})) for part in self.tree.parts), node)
+        plans = (_plan(pattern, part, node, constant, frozenset(), frozenset({node})) for part in self.tree.parts)
+        return Nested(self.tree, tuple(plans), node)
 
     def step(self, pattern: Pattern, free: list[str], constant: frozenset[str]) -> Step | None:
         """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
@@ -241,7 +242,7 @@ class NestedFactor:
         into = free[0] if free else None
         parts = (self.tree.part,) if isinstance(self.tree, Not) else self.tree.parts
         plans = tuple(_plan(pattern, part, into, constant, frozenset(), self.outer) for part in parts)
-        return Nested(isinstance(self.tree, Not), plans, into)
+        return Nested(self.tree, plans, into)
 
 
 Factor = EdgeFactor | ValueFactor | EqualFactor | NestedFactor

@@ -4,6 +4,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from starqe.kg.known import Side
+from starqe.queries.formula import Not, Or
+from starqe.reason.executor.pattern import Equal, Tree
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,21 @@ class Fix:
 class Nested:
     """A disjunction (several plans) or a negation (one): a condition on the node that it leaves open, or one truth."""
 
-    negated: bool
+    tree: "Or[int | Equal] | Not[int | Equal]"
+    """The part of the pattern that it stands for."""
     plans: tuple["Plan", ...]
+    """The plan of each of its parts."""
     into: str | None
+
+    @property
+    def negated(self) -> bool:
+        """Whether it is a negation."""
+        return isinstance(self.tree, Not)
+
+    @property
+    def parts(self) -> tuple[Tree, ...]:
+        """The parts of the tree, in the order of the plans."""
+        return (self.tree.part,) if isinstance(self.tree, Not) else self.tree.parts
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""Explanations: why an entity answers a query, statement by statement."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from starqe.ask.answers import Answer
+from starqe.kg import Statement
+from starqe.queries import Atom, Query
+from starqe.reason import Derivation, Reason
+
+
+@dataclass(frozen=True)
+class Views:
+    """The two views that make up the probability of a predicted answer."""
+
+    statements: float
+    """How true the statements of the explanation are together: the executor's own number."""
+    exact: bool
+    """Whether no other way could be better; else candidates were left out that might be."""
+    model: float
+    """The encoder's view of the whole question: this entity's share among all entities."""
+    weight: float
+    """How much the first view counts, from 0 to 1; the second has the rest."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an entity answers a query: one way in which the query holds, statement by statement."""
+
+    query: Query
+    answer: Answer
+    derivation: Derivation
+    note: str
+    """How far the explanation can be trusted."""
+    calibrated: bool = True
+    """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
+    views: Views | None = None
+    """For a prediction: what its probability is made of."""
+
+    @property
+    def assignment(self) -> Mapping[str, str]:
+        """The values of the variables of the query, by name."""
+        return self.derivation.assignment
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Every statement that the query asks for, in the order of its atoms."""
+        return self.derivation.reasons
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns everything but the query as plain values."""
+        return {
+            "answer": {
+                "entity": self.answer.entity,
+                "label": self.answer.label,
+                "known": self.answer.known,
+                "probability": self.answer.probability,
+            },
+            "assignment": dict(self.assignment),
+            "reasons": [_reason(reason) for reason in self.reasons],
+            "note": self.note,
+            "calibrated": self.calibrated,
+            "views": None if self.views is None else asdict(self.views),
+        }
+
+    def to_json(self) -> str:
+        """Writes the explanation as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        **_statement(reason.atom),
+        "fact": reason.fact,
+        "probability": reason.probability,
+        "statements": [_statement(statement) for statement in reason.statements],
+        "contributions": [asdict(contribution) for contribution in reason.contributions],
+    }
+
+
+def _statement(statement: Atom | Statement) -> dict[str, Any]:
+    pairs = [list(pair) for pair in statement.qualifiers]
+    return {"head": statement.head, "relation": statement.relation, "tail": statement.tail, "qualifiers": pairs}
