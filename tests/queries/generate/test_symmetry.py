@@ -41,7 +41,7 @@ def test_edges_with_other_numbers_of_qualifiers_are_compared_one_by_one():
 def test_an_intersection_of_twelve_is_a_short_text():
     shape = Shape.parse("12i", " ".join(f"{letter}>?" for letter in "ABCDEFGHIJKL"))
     assert len(symmetries(shape, [(1, 1)] * 12).ascending) == 11
-    assert len(solutions_sql(shape, [(1, 1)] * 12, "edge", [10] * 12, "train")) < 10_000
+    assert len(solutions_sql(shape, [(1, 1)] * 12, ["edge"] * 12, [10] * 12, "train")) < 10_000
 
 
 def test_too_many_orders_are_refused_before_they_are_written_down():
@@ -59,7 +59,7 @@ def test_exactly_one_of_all_equal_queries_is_kept(edges, data):
 
     def kept(order: tuple[int, ...]) -> bool:
         return all(order[one] <= order[other] for one, other in found.ascending) and all(
-            order <= tuple(order[edge] for edge in image) for image in found.images
+            order <= tuple(order[edge] for edge in image.edges) for image in found.images
         )
 
     equal = {tuple(numbers[edge] for edge in image) for image in permutations(range(len(numbers))) if says_the_same(shape, image)}
