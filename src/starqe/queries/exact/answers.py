@@ -212,7 +212,7 @@ def _solve_rows(
     ends, relations = tuple(table.shape.edges[edge] for edge in edges), table.relations[rows][:, list(edges)]
     slots = [(edge, node, table.value_relations[rows, i]) for i, (edge, node) in enumerate(table.shape.slots)]
     values = tuple(tuple((node, relation) for of, node, relation in slots if of == edge) for edge in edges)
-    join = _Join(ends, constants, relations, pairs.offsets, *pairs.items.T, values)
+    join = _Join(ends, constants, relations, pairs.offsets, pairs.items[:, 0], pairs.items[:, 1], values)
     try:
         return _solve(known, join, wanted, max_rows)
     except UnsupportedError:

@@ -152,7 +152,8 @@ class _Walk:
     def _walk(self, first: int, count: int, random: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Returns a statement for each edge, the given one of the new split, and a pair for each value to be found: (n, E), (n, S)."""
         graph, shape = self._graph, self._shape
-        rows, pairs = np.zeros((count, len(shape.edges)), np.int64), np.full((count, len(shape.slots)), NO_PAIR, np.int64)
+        rows: IntArray = np.zeros((count, len(shape.edges)), np.int64)
+        pairs: IntArray = np.full((count, len(shape.slots)), NO_PAIR, np.int64)
         if not len(self._new[first]):
             return rows[:0], pairs[:0]
         rows[:, first] = random.choice(self._new[first].rows, count)
