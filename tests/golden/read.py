@@ -8,6 +8,7 @@ from starqe.kg import load_graph
 from starqe.learn import Run
 from starqe.queries import load_queries, tables_of
 from starqe.reason.calibration import load_calibration
+from starqe.reason.mixture import FIRST_CLASSES
 from starqe.reason.predictor.run import PredictorRun
 
 
@@ -29,7 +30,8 @@ def run(folder: Path) -> Any:
     state = found.load_state()
     assert state is not None
     fitted = load_calibration(folder, found.graph)
-    return [_sums(found.encoder().state_dict()), _sums(state[0]), state[1]["step"], dict(fitted.weights.executor), fitted.one_hop.written()]
+    weights = {name: fitted.weights.executor[name] for name in FIRST_CLASSES}  # those that every version has
+    return [_sums(found.encoder().state_dict()), _sums(state[0]), state[1]["step"], weights, fitted.one_hop.written()]
 
 
 def predictor(folder: Path) -> Any:

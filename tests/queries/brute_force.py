@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from starqe.kg import SPLITS, Graph
+from starqe.queries.formula import And, Not, Or
 from starqe.queries.query_set import table_path
 from starqe.queries.shape import TARGET, Shape, node_kind
 from starqe.queries.table import QueryTable, load_table
@@ -143,3 +144,156 @@ def shapes(draw: st.DrawFn, max_edges: int = 4) -> Shape:
     if TARGET not in {node for edge in edges for node in edge}:
         edges[0] = ("A", TARGET)
     return Shape("random", tuple(edges))
+
+
+# Shapes with alternatives, negated parts and qualifier values that are variables.
+
+OpenEdge = tuple[int, int, int, Pairs, Pairs]
+"""An edge row: head, relation, tail, given pairs, and the pairs whose values are nodes."""
+
+
+def open_edge_rows(graph: Graph, splits: Sequence[str], fewest: int, most: int, values: int) -> list[OpenEdge]:
+    """Gives the distinct main triples with some pairs in a certain order, and each set of so many of the other pairs."""
+    found = set()
+    for row in range(len(graph)):
+        if SPLITS[graph.split[row]] in splits:
+            main = int(graph.head[row]), int(graph.relation[row]), int(graph.tail[row])
+            own = sorted({(int(r), int(v)) for r, v in graph.pairs_of(row)})
+            for opened in permutations(own, values):
+                left = [pair for pair in own if pair not in opened]
+                for size in range(max(fewest - values, 0), max(most - values, 0) + 1):
+                    found |= {(*main, pairs, opened) for pairs in combinations(left, size)}
+    return sorted(found)
+
+
+def asked(shape: Shape, chosen: Sequence[OpenEdge]) -> tuple:
+    """Gives the constants of a match: for each edge the anchors at its ends, the relation, the pairs, and the relations of open pairs."""
+    return tuple(
+        (
+            edge[0] if node_kind(head) == "anchor" else None,
+            edge[1],
+            edge[2] if node_kind(tail) == "anchor" else None,
+            edge[3],
+            tuple(relation for relation, _ in edge[4]),
+        )
+        for (head, tail), edge in zip(shape.edges, chosen, strict=True)
+    )
+
+
+def matches(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None):
+    """Gives every way in which all edges of a shape hold in the context: the constants, the target, and whether an edge is new."""
+    context = SPLITS[: SPLITS.index(split) + 1]
+    values = [len(shape.values_of(edge)) for edge in range(len(shape.edges))]
+    choices = [open_edge_rows(graph, context, *count, value) for count, value in zip(counts, values, strict=True)]
+    new = [{*open_edge_rows(graph, [split], *count, value)} for count, value in zip(counts, values, strict=True)]
+    hubs = {e for e in range(len(graph.entities)) if hub_threshold is not None and degree(graph, e) >= hub_threshold}
+    into = [*(tail for _, tail in shape.edges), *(node for _, node in shape.slots)]
+    joins = {node for node in shape.nodes if node_kind(node) != "anchor" and into.count(node) > 1}
+
+    def extend(chosen: tuple[OpenEdge, ...], bound: dict[str, int]):
+        if len(chosen) == len(shape.edges):
+            if not any(bound[node] in hubs for node in joins) and not collapses(shape, chosen):
+                yield asked(shape, chosen), bound[TARGET], any(edge in rows for edge, rows in zip(chosen, new, strict=True))
+            return
+        place = len(chosen)
+        nodes = (*shape.edges[place], *shape.values_of(place))
+        for edge in choices[place]:
+            ends = dict(zip(nodes, (edge[0], edge[2], *(value for _, value in edge[4])), strict=True))
+            if all(bound.get(node, end) == end for node, end in ends.items()):
+                yield from extend((*chosen, edge), {**bound, **ends})
+
+    yield from extend((), {})
+
+
+def ways(graph: Graph, shape: Shape, constants: tuple, tree, splits: Sequence[str], bound: dict[str, int]):
+    """Gives every way to make a tree true, by trying all statements: the nodes, and the edges that hold."""
+    match tree:
+        case Or():
+            for part in tree.parts:
+                yield from ways(graph, shape, constants, part, splits, bound)
+        case Not():
+            if next(ways(graph, shape, constants, tree.part, splits, bound), None) is None:
+                yield bound, ()
+        case And():
+            first, *rest = sorted(tree.parts, key=lambda part: isinstance(part, Not))
+            for nodes, edges in ways(graph, shape, constants, first, splits, bound):
+                for more, others in ways(graph, shape, constants, And(tuple(rest)), splits, nodes) if rest else [(nodes, ())]:
+                    yield more, (*edges, *others)
+        case int():
+            (head, tail), (_, relation, _, pairs, opened) = shape.edges[tree], constants[tree]
+            values = shape.values_of(tree)
+            given = {node: end for node, end in zip((head, tail), constants[tree][0:3:2], strict=True) if end is not None}
+            for row in range(len(graph)):
+                own = {(int(r), int(v)) for r, v in graph.pairs_of(row)}
+                if SPLITS[graph.split[row]] not in splits or graph.relation[row] != relation or not {*pairs} <= own:
+                    continue
+                for found in product(*([v for r, v in sorted(own) if r == relation_] for relation_ in opened)):
+                    ends = {head: int(graph.head[row]), tail: int(graph.tail[row]), **dict(zip(values, found, strict=True))}
+                    if all({**given, **bound}.get(node, end) == end for node, end in ends.items()):
+                        yield {**bound, **ends}, (tree,)
+
+
+def holds(graph: Graph, shape: Shape, constants: tuple, edge: int, splits: Sequence[str], bound: dict[str, int]) -> bool:
+    """Says whether one edge holds on some splits, with all its nodes bound."""
+    return next(ways(graph, shape, constants, edge, splits, bound), None) is not None
+
+
+def answers_of(graph: Graph, shape: Shape, constants: tuple, splits: Sequence[str], new: str | None = None) -> list[int]:
+    """Gives the answers of a query on some splits; only those with a new edge, if a split is named."""
+    return sorted(
+        {
+            bound[TARGET]
+            for bound, edges in ways(graph, shape, constants, shape.formula, splits, {})
+            if new is None or any(holds(graph, shape, constants, edge, [new], bound) for edge in edges)
+        }
+    )
+
+
+def reduction_of(graph: Graph, shape: Shape, constants: tuple, answer: int) -> tuple[int, bool]:
+    """Gives the least number of edges of a derivation that train lacks, and whether every derivation lacks all of them."""
+    found = []
+    for bound, edges in ways(graph, shape, constants, shape.formula, SPLITS, {}):
+        if bound[TARGET] == answer:
+            lacking = sum(not holds(graph, shape, constants, edge, ["train"], bound) for edge in edges)
+            found.append((lacking, lacking == len(edges)))
+    return (min(found)[0], all(full for _, full in found)) if found else (-1, False)
+
+
+def formula_of(shape: Shape, constants: tuple) -> str:
+    """Gives the same for two queries exactly if they differ in the names of variables and the order of parts only."""
+    variables = [node for node in shape.nodes if node_kind(node) == "variable"]
+
+    def written(tree, names: dict[str, str]) -> str:
+        match tree:
+            case Not():
+                return f"not {written(tree.part, names)}"
+            case And() | Or():
+                return f"{type(tree).__name__}({', '.join(sorted(written(part, names) for part in tree.parts))})"
+        (head, tail), (start, relation, end, pairs, opened) = shape.edges[tree], constants[tree]
+        open_pairs = [(r, names[node]) for r, node in zip(opened, shape.values_of(tree), strict=True)]
+        return repr((names.get(head, start), relation, names.get(tail, end), pairs, sorted(open_pairs)))
+
+    orders = permutations([f"?{i}" for i in range(len(variables))])
+    return min(written(shape.formula, {TARGET: TARGET, **dict(zip(variables, order, strict=True))}) for order in orders)
+
+
+def composed(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None) -> dict[str, list[int]]:
+    """Gives every query of any shape with its listed answers."""
+    context = SPLITS[: SPLITS.index(split) + 1]
+    found: dict[str, set[int]] = {}
+    for constants, target, new in matches(graph, shape, counts, split, hub_threshold):
+        if shape.tree is not None:
+            key = formula_of(shape, constants)
+            if key not in found:
+                found[key] = {*answers_of(graph, shape, constants, context, split)}
+        elif new:
+            found.setdefault(formula_of(shape, constants), set()).add(target)
+    return {key: sorted(answers) for key, answers in found.items() if answers}
+
+
+def constants_of(table: QueryTable, row: int) -> tuple:
+    """Gives the constants of one query of a table, as `asked` does."""
+    return tuple(
+        (*edge[:3], edge[3], tuple(relation for relation, _ in table.open_pairs_of(row, number)))
+        for number, edge in enumerate(atoms(table, row))
+    )

@@ -16,7 +16,7 @@ from starqe.learn.train import Counters
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.links import LINKS, rank_links, some_statements
 from starqe.model import Encoder
-from starqe.queries import SHAPES, QueryTable, sample, turned
+from starqe.queries import MORE_SHAPES, SHAPES, QueryTable, sample, turned
 from starqe.reason.calibration import FACTS, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
@@ -31,6 +31,8 @@ from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reaso
 
 VALIDATION = 150
 """The number of validation queries per shape to fit and to choose by."""
+COMPOSED, VALIDATION_COMPOSED = ("2u", "up", "2in", "pin", "2cp"), 40
+"""The shapes with union, negation and open values that the mixture is fitted on too, and the number of queries of each."""
 TRAINING, TRAINING_PER_MINUTE = 20_000, 2_000
 """The number of training queries per shape: at most, and per minute of a shorter fit."""
 SMALL = 5_000
@@ -72,6 +74,13 @@ def drawn_queries(graph: Graph, split: str, count: int, seed: int = 0) -> dict[s
     return found
 
 
+def composed_queries(graph: Graph, split: str, count: int, seed: int = 0) -> dict[str, QueryTable]:
+    """Samples queries with union, negation and open qualifier values; shapes that the graph has no query of are left out."""
+    shapes = (MORE_SHAPES[name] for name in COMPOSED)
+    tables = [sample(graph, shape, count, split, [(0, 2)] * len(shape.edges), seed) for shape in shapes]
+    return {table.shape.name: table for table in tables if len(table)}
+
+
 def calibrate(
     run: Run,
     predictor: PredictorRun | None = None,
@@ -99,6 +108,8 @@ def calibrate(
     own = run.folder / PREDICTOR
     predictor = predictor or (PredictorRun.open(own, run.graph) if own.exists() else None)
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
+    if not any(not table.shape.plain for table in validation.values()):
+        validation = {**validation, **composed_queries(run.graph, "valid", VALIDATION_COMPOSED, seed)}
     reasoner = fit_reasoner(run, predictor, validation, settings, seed)
     step(0.5)
     alone = replace(reasoner, weights=ENCODER_ALONE)

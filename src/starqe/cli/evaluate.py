@@ -39,6 +39,9 @@ def evaluate(
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="train: faithfulness, on the queries trained on.")] = "test",
     shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all that the model supports if left out.")] = None,
     limit: Annotated[int | None, typer.Option(help="Number of queries per shape, or of statements: a uniform sample.")] = None,
+    by_reduction: Annotated[
+        bool, typer.Option("--by-reduction", help="Also report answers by how many of their edges train lacks; full inference apart.")
+    ] = False,
     per_query: Annotated[Path | None, typer.Option(help="Write every rank to this Parquet file.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     memory: Memory = None,
@@ -47,8 +50,10 @@ def evaluate(
     """Rank the answers of queries, or the ends of statements, with a trained model."""
     if (queries is None) == (links is None):
         raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
-    if links and (shapes or per_query or protocol != "both" or average != "both"):
-        raise typer.BadParameter("--shapes, --per-query, --protocol and --average are for queries: leave them out with --links")
+    if links and (shapes or per_query or by_reduction or protocol != "both" or average != "both"):
+        raise typer.BadParameter(
+            "--shapes, --per-query, --by-reduction, --protocol and --average are for queries: leave them out with --links"
+        )
     if split == "train" and protocol == "strict":
         raise typer.BadParameter("training queries have no answers that need another split: with --split train the protocol is paper")
     import torch
@@ -69,7 +74,8 @@ def evaluate(
     else:
         assert queries is not None
         protocols = ("paper",) if split == "train" else PROTOCOLS if protocol == "both" else (protocol,)
-        rows = _queries(opened, ranked_by, _tables(opened, ranked_by, queries, split, shapes, limit), protocols, split, per_query)
+        tables = _tables(opened, ranked_by, queries, split, shapes, limit)
+        rows = _queries(opened, ranked_by, tables, protocols, split, per_query, by_reduction)
         rows = [row for row in rows if average in ("both", row.average)]
     if as_json:
         print_json([row.to_json() for row in rows])
@@ -105,7 +111,13 @@ def _tables(run: "AnyRun", by: str, queries: Path, split: str, shapes: str | Non
 
 
 def _queries(
-    run: "AnyRun", by: str, tables: dict[str, "QueryTable"], protocols: tuple[str, ...], split: str, per_query: Path | None
+    run: "AnyRun",
+    by: str,
+    tables: dict[str, "QueryTable"],
+    protocols: tuple[str, ...],
+    split: str,
+    per_query: Path | None,
+    by_reduction: bool,
 ) -> list["Row"]:
     """Ranks the answers of queries, and adds the paper's numbers."""
     from starqe.measure.paper import beside_paper
@@ -113,7 +125,7 @@ def _queries(
     rows, scorer = [], _scorer(run, by)
     for name in protocols:
         to = per_query.with_stem(f"{per_query.stem}-{name}") if per_query and len(protocols) > 1 else per_query
-        values = {"protocol": name, "batch": BATCH} if by in ("executor", "mixture") else {"protocol": name}
+        values = {"protocol": name, "by_reduction": by_reduction, **({"batch": BATCH} if by in ("executor", "mixture") else {})}
         rows += _evaluate(run, scorer, tables, values, _row_name(run, by, split), to)
     return beside_paper(rows, "faithfulness" if split == "train" else "results", run.graph.fingerprint)
 
@@ -224,9 +236,9 @@ def _row_name(run: "AnyRun", by: str, split: str) -> str:
 
 
 def print_rows(rows: "list[Row]") -> None:
-    """Prints a table for each protocol and average, with shapes as columns."""
-    for protocol, average in dict.fromkeys((row.protocol, row.average) for row in rows):
-        chosen = [row for row in rows if (row.protocol, row.average) == (protocol, average)]
+    """Prints a table for each protocol, average and reduction class, with shapes as columns."""
+    for protocol, average, reduction in dict.fromkeys((row.protocol, row.average, row.reduction) for row in rows):
+        chosen = [row for row in rows if (row.protocol, row.average, row.reduction) == (protocol, average, reduction)]
         shapes = list(dict.fromkeys(row.shape for row in chosen))
         lines = []
         for name, metric in dict.fromkeys((row.name, row.metric) for row in chosen):
@@ -234,4 +246,5 @@ def print_rows(rows: "list[Row]") -> None:
             lines.append((f"{name}: {metric}", *(cells[shape].ours for shape in shapes)))
             if any(cell.paper is not None for cell in cells.values()):
                 lines.append((f"{name}: {metric} (paper)", *(cells[shape].paper for shape in shapes)))
-        print_table(("", *shapes), lines, f"protocol {protocol}, {average} average")
+        which = f", answers with {reduction}" if reduction else ""
+        print_table(("", *shapes), lines, f"protocol {protocol}, {average} average{which}")

@@ -22,7 +22,7 @@ def generate(
     graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
     destination: Annotated[Path, typer.Argument(help="The folder to write; finished tables there are kept.")],
     shapes: Annotated[
-        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i; the seven of the paper if left out.")
+        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i,2u; the seven of the paper if left out.")
     ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
     qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
@@ -73,7 +73,7 @@ def sample(
     destination: Annotated[Path, typer.Argument(help="The folder to write.")],
     count: Annotated[int, typer.Option(help="Number of queries per shape.")] = 2_000,
     shapes: Annotated[
-        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i; the seven of the paper if left out.")
+        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i,2u; the seven of the paper if left out.")
     ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
     qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
@@ -197,9 +197,9 @@ def _some(what: str, names: list[str], most: int = 20) -> str:
 
 def _shapes(names: str | None, file: Path | None):  # type: ignore[no-untyped-def]
     from starqe.errors import QueryError
-    from starqe.queries import SHAPES, read_shapes
+    from starqe.queries import ALL_SHAPES, SHAPES, read_shapes
 
-    known = {**SHAPES, **(read_shapes(file) if file else {})}
+    known = {**ALL_SHAPES, **(read_shapes(file) if file else {})}
     if names is None:
         return list(read_shapes(file).values()) if file else list(SHAPES.values())
     chosen = []

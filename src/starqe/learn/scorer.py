@@ -1,6 +1,6 @@
 """The scorer of a trained encoder: it scores every entity."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -12,6 +12,14 @@ from starqe.queries import QueryTable
 from starqe.queries.gaps import Gaps, queries_of
 from starqe.queries.variants import Variant
 from starqe.ragged import IntArray
+
+
+def _log_sum(shares: torch.Tensor) -> torch.Tensor:
+    return torch.logsumexp(shares, 0)
+
+
+UNION: Callable[[torch.Tensor], torch.Tensor] = _log_sum
+"""How the logarithms of the shares in several alternatives become one: (alternatives, B, V) -> (B, V)."""
 
 
 def scores_into(similarity: Similarity, vectors: torch.Tensor, entities: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -33,9 +41,27 @@ class EncoderScorer:
         return self.scores_of([(table, rows)], out)
 
     def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
-        """Computes the scores of all entities for rows of several tables, part after part, in one pass: (B, V)."""
+        """Computes the scores of all entities for rows of several tables, part after part: (B, V).
+
+        Conjunctions take one pass. A union has the score of its disjunctive normal form: each alternative is scored by itself, and
+        `UNION` combines their shares of all entities. Negated parts are left out: an encoder ranks what the rest says.
+        """
         with torch.inference_mode():
-            return scores_into(self._similarity, self.vectors(parts), self._encoder.entity_matrix(), out)
+            if all(table.shape.tree is None for table, _ in parts):
+                return scores_into(self._similarity, self.vectors(parts), self._encoder.entity_matrix(), out)
+            start = 0
+            for table, rows in parts:
+                self._union(table.take(rows).branches(), out[start : start + len(rows)])
+                start += len(rows)
+            return out
+
+    def _union(self, alternatives: Sequence[QueryTable], out: torch.Tensor) -> torch.Tensor:
+        """Scores queries that are given by their alternatives: (B, V)."""
+        rows = np.arange(len(out))
+        if len(alternatives) == 1 or not len(rows):
+            return self.scores(alternatives[0], rows, out) if len(rows) else out
+        found = [torch.log_softmax(self.scores(one, rows, torch.empty_like(out)), 1) for one in alternatives]
+        return out.copy_(UNION(torch.stack(found)))
 
     def entity_scores(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
         """Returns the scores of all entities for statements that all lack their tail, or all lack their head: (B, V)."""

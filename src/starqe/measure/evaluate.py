@@ -4,20 +4,23 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from queue import SimpleQueue
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pydantic
 import torch
 
 from starqe.config import Section
+from starqe.errors import UnsupportedError
 from starqe.kg import Graph
-from starqe.measure.metrics import Accumulator
+from starqe.measure.metrics import Accumulator, terms_of
 from starqe.measure.protocol import PROTOCOLS, Task
-from starqe.measure.ranks import Ranks, filtered_ranks
+from starqe.measure.ranks import TIES, Ranks, filtered_ranks
 from starqe.measure.rows import Row, check_names, report
 from starqe.measure.sink import RankSink
+from starqe.queries.exact.reduction import class_order, reductions
 from starqe.queries.table import QueryTable
 from starqe.ragged import IntArray
 
@@ -50,6 +53,8 @@ class Measure(Section):
     """Bootstrap replicates for the confidence intervals over queries; 0 leaves the intervals out."""
     confidence: float = pydantic.Field(0.95, gt=0, lt=1)
     """The confidence of the intervals."""
+    by_reduction: bool = False
+    """Also report the answers of each reduction class apart: by the number of edges that train lacks, and full inference."""
 
 
 def evaluate(
@@ -73,7 +78,7 @@ def evaluate(
         settings: Protocol, ties, batch size and intervals.
         row: The name of what is evaluated.
         seed: The seed that the model was trained with; the bootstrap uses it too.
-        graph: For looking up easy answers; only the protocol strict needs it, and the scorer never sees it.
+        graph: For looking up easy answers and derivations; only the protocol strict and reductions need it, and the scorer never sees it.
         sink: Stores every single rank.
         progress: Called after every batch.
 
@@ -81,24 +86,69 @@ def evaluate(
         InputError: A shape has a name that is reserved for results over all shapes.
         MeasureError: A score is not a number.
         MismatchError: The protocol needs the graph, and it is not the one of the queries.
-        UnsupportedError: The protocol cannot be applied to a table.
+        UnsupportedError: The protocol cannot be applied to a table, or reductions are wanted without a graph.
     """
     check_names(tables)
     settings = settings or Measure()
     sums = {shape: Accumulator(settings.replicates, seed, shape) for shape in tables}
+    classes = ByReduction(graph, settings, seed) if settings.by_reduction else None
     dropped = dict.fromkeys(tables, 0)
     done = dict.fromkeys(tables, 0)
     jobs = ((shape, table, task) for shape, table in tables.items() for task in _tasks(table, settings, graph))
     with _threads_shared() as workers:
         for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities, workers):
             sums[shape].add(ranks, task.ranked.counts, settings.ties)
+            if classes:
+                classes.add(shape, table, task, ranks)
             if sink:
                 sink.write(shape, task.rows, task.ranked, ranks)
             dropped[shape] += task.dropped
             done[shape] += len(task.rows) + task.dropped
             if progress:
                 progress(shape, done[shape], len(table))
-    return report(sums, dropped, name=row, protocol=settings.protocol, seed=seed, ties=settings.ties, confidence=settings.confidence)
+    about: dict[str, Any] = {
+        "name": row,
+        "protocol": settings.protocol,
+        "seed": seed,
+        "ties": settings.ties,
+        "confidence": settings.confidence,
+    }
+    return report(sums, dropped, **about) + (classes.report(**about) if classes else [])
+
+
+class ByReduction:
+    """Sums ranks by reduction class.
+
+    Raises:
+        UnsupportedError: There is no graph to look derivations up in.
+    """
+
+    def __init__(self, graph: Graph | None, settings: Measure, seed: int) -> None:
+        if graph is None:
+            raise UnsupportedError("reductions need the graph that the queries are about, found none. Give it, or leave them out")
+        self._graph, self._settings, self._seed = graph, settings, seed
+        self._sums: dict[str, dict[str, Accumulator]] = {}
+
+    def add(self, shape: str, table: QueryTable, task: Task, ranks: Ranks) -> None:
+        """Adds the ranks of a task."""
+        if not len(task.rows):
+            return
+        names = np.array(reductions(self._graph, table, task.rows, task.ranked).classes)
+        terms = terms_of(TIES[self._settings.ties](ranks), ranks.candidates)
+        for name in np.unique(names).tolist():
+            of_class = self._sums.setdefault(name, {})
+            if shape not in of_class:
+                of_class[shape] = Accumulator(self._settings.replicates, self._seed, f"{shape} {name}")
+            own = names == name
+            of_class[shape].add_terms(terms[own], task.ranked.where(own).counts)
+
+    def report(self, **about: Any) -> list[Row]:
+        """Returns the rows of every class; a query counts in each class that it has an answer of."""
+        rows = []
+        for name in sorted(self._sums, key=class_order):
+            found = report(self._sums[name], dict.fromkeys(self._sums[name], 0), **about)
+            rows += [replace(row, reduction=name, dropped=None) for row in found]
+        return rows
 
 
 def workers_for(threads: int) -> int:

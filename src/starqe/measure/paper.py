@@ -57,7 +57,7 @@ def beside_paper(rows: Sequence[AnyRow], table: str, fingerprint: str) -> list[A
 
 
 def _comparable(row: Row, table: str) -> float | None:
-    if row.protocol != "paper" or (row.name.startswith(_ORACLE) and row.average != COMPARED):
+    if row.reduction or row.protocol != "paper" or (row.name.startswith(_ORACLE) and row.average != COMPARED):
         return None
     figure = published(table, row.name, row.shape, row.metric)
     return None if figure is None else figure.value

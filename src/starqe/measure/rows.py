@@ -17,7 +17,7 @@ from starqe.measure.metrics import AVERAGES, METRICS, Accumulator, Estimate, mea
 AVERAGE, ALL = "average", "all"
 """The names, in place of a shape, of the mean over the shapes and of all queries pooled."""
 
-OPTIONAL = ("deviation", "missing")
+OPTIONAL = ("deviation", "missing", "reduction")
 """The cells that JSON omits if they are empty."""
 
 
@@ -49,6 +49,8 @@ class Row:
     """The standard deviation over seeds."""
     missing: str = ""
     """Why there is no number."""
+    reduction: str = ""
+    """The class of the ranked answers, by the edges that train lacks; empty where all are ranked."""
 
     @property
     def number(self) -> float:
@@ -164,7 +166,7 @@ def over_seeds(rows: Iterable[AnyRow]) -> list[AnyRow]:
     """
     groups: dict[tuple[str, ...], list[AnyRow]] = {}
     for row in rows:
-        groups.setdefault((row.name, row.shape, row.metric, row.average, row.protocol), []).append(row)
+        groups.setdefault((row.name, row.shape, row.metric, row.average, row.protocol, row.reduction), []).append(row)
     merged = []
     for group in groups.values():
         values = [row.ours for row in group if row.ours is not None]

@@ -41,13 +41,13 @@ class Grid:
 
 
 def grids(rows: Iterable[Row], stacked: bool = False) -> list[Grid]:
-    """Arranges rows into one grid for each metric, average and protocol; several seeds become mean ± standard deviation.
+    """Arranges rows into one grid for each metric, average, protocol and reduction class; several seeds become mean ± standard deviation.
 
     The paper's number and the difference follow ours in a cell or, stacked, in lines below: narrow enough for a terminal.
     """
     rows = _one_per_cell(rows)
-    keys = dict.fromkeys((row.metric, row.average, row.protocol) for row in rows)
-    return [_grid(key, [row for row in rows if (row.metric, row.average, row.protocol) == key], stacked) for key in keys]
+    keys = dict.fromkeys((row.metric, row.average, row.protocol, row.reduction) for row in rows)
+    return [_grid(key, [row for row in rows if (row.metric, row.average, row.protocol, row.reduction) == key], stacked) for key in keys]
 
 
 def cell(row: Row) -> str:
@@ -94,12 +94,13 @@ FORMATS: Mapping[str, Callable[[Iterable[Row]], str]] = {"markdown": markdown, "
 
 def _one_per_cell(rows: Iterable[Row]) -> list[Row]:
     rows = list(rows)
-    cells = {(row.name, row.shape, row.metric, row.average, row.protocol) for row in rows}
+    cells = {(row.name, row.shape, row.metric, row.average, row.protocol, row.reduction) for row in rows}
     return rows if len(cells) == len(rows) else over_seeds(rows)
 
 
-def _grid(key: tuple[str, str, str], rows: Sequence[Row], stacked: bool) -> Grid:
-    metric, average, protocol = key
+def _grid(key: tuple[str, str, str, str], rows: Sequence[Row], stacked: bool) -> Grid:
+    metric, average, protocol, reduction = key
+    title = f"{metric}, {average}, protocol {protocol}" + (f", answers with {reduction}" if reduction else "")
     shapes = tuple(dict.fromkeys(row.shape for row in rows))
     lines: list[tuple[str, tuple[str, ...]]] = []
     for name in dict.fromkeys(row.name for row in rows):
@@ -108,9 +109,9 @@ def _grid(key: tuple[str, str, str], rows: Sequence[Row], stacked: bool) -> Grid
             if not suffix or any(row.paper is not None for row in mine.values()):
                 lines.append((name + suffix, tuple(write(mine[shape]) if shape in mine else "–" for shape in shapes)))
     if stacked:
-        return Grid(f"{metric}, {average}, protocol {protocol}", shapes, tuple(lines))
+        return Grid(title, shapes, tuple(lines))
     compared = ": ours (the paper's, difference)" if any(row.paper is not None for row in rows) else ""
-    return Grid(f"{metric}, {average}, protocol {protocol}{compared}", shapes, tuple(lines))
+    return Grid(title + compared, shapes, tuple(lines))
 
 
 _STACKED: Mapping[str, Callable[[Row], str]] = {

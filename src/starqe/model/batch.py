@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from starqe.errors import InputError
+from starqe.errors import InputError, UnsupportedError
 from starqe.model.space import Space
 from starqe.queries.shape import node_kind
 from starqe.queries.table import QueryTable
@@ -55,6 +55,7 @@ class _Part:
     pair_cell: IntArray  # (pairs,) positions in relations, flattened
     pair_relation: IntArray  # (pairs,)
     pair_value: IntArray  # (pairs,)
+    value_relations: IntArray  # (n, slots): of the pairs whose value is a variable
     answers: Ragged  # n rows of entities
 
 
@@ -63,6 +64,7 @@ def collate(parts: Sequence[tuple[QueryTable, IntArray]], space: Space) -> Batch
 
     Raises:
         InputError: There are no rows, or an id is outside the space.
+        UnsupportedError: A shape has alternatives or negated parts.
     """
     read = _read(parts)
     edges_before = np.cumsum([0] + [part.relations.size for part in read])
@@ -70,7 +72,7 @@ def collate(parts: Sequence[tuple[QueryTable, IntArray]], space: Space) -> Batch
     pair_query = [part.queries[part.pair_cell // part.relations.shape[1]] for part in read]
     named = np.concatenate([*(part.anchors.ravel() for part in read), *(part.pair_value for part in read)])
     edge_relation = np.concatenate([part.relations.ravel() for part in read])
-    pair_relation = np.concatenate([part.pair_relation for part in read])
+    pair_relation = np.concatenate([*(part.pair_relation for part in read), *(part.value_relations.ravel() for part in read)])
     _check("an anchor or a qualifier value", named, space.nodes)
     _check("a relation", edge_relation, space.directed)
     _check("a qualifier relation", pair_relation, space.directed)
@@ -79,12 +81,13 @@ def collate(parts: Sequence[tuple[QueryTable, IntArray]], space: Space) -> Batch
     codes = np.concatenate([*anchor_query, *pair_query]) * space.nodes + named
     given, place = np.unique(codes, return_inverse=True)
     anchor_node, pair_node = np.split(place, [sum(map(len, anchor_query))])
-    heads, tails, targets, rows, owners = _open_nodes(read, anchor_node, len(given), space)
+    heads, tails, targets, rows, owners, values = _open_nodes(read, anchor_node, len(given), space)
     node = np.concatenate([given % space.nodes, *rows])
     head, tail = np.concatenate(heads), np.concatenate(tails)
     on_edge = np.zeros(len(node), bool)
     on_edge[head] = on_edge[tail] = True
     answers = Ragged.stack([part.answers for part in read])
+    cells_of = [part.pair_cell for part in read], [_open_cells(part) for part in read]
     columns = {
         "node": node,
         "query_of_node": np.concatenate([given // space.nodes, *owners]),
@@ -94,9 +97,9 @@ def collate(parts: Sequence[tuple[QueryTable, IntArray]], space: Space) -> Batch
         "edge_head": head,
         "edge_tail": tail,
         "edge_relation": edge_relation,
-        "pair_edge": np.concatenate([part.pair_cell + before for part, before in zip(read, edges_before, strict=False)]),
+        "pair_edge": np.concatenate([cells + before for of_kind in cells_of for cells, before in zip(of_kind, edges_before, strict=False)]),
         "pair_relation": pair_relation,
-        "pair_node": pair_node,
+        "pair_node": np.concatenate([pair_node, *values]),
         "answer_offsets": answers.offsets,
         "answers": answers.items,
     }
@@ -111,6 +114,11 @@ def _read(parts: Sequence[tuple[QueryTable, IntArray]]) -> list[_Part]:
         rows = np.asarray(rows, np.int64)
         if not len(rows):
             continue
+        if table.shape.tree is not None:
+            raise UnsupportedError(
+                f"a batch holds conjunctions, found shape '{table.shape.name}' ('{table.shape.text}'). Train without it; a trained encoder "
+                "answers its alternatives one by one"
+            )
         pairs, answers = table.pairs.take(table.cells(rows)), table.answers.take(rows)
         read.append(
             _Part(
@@ -121,6 +129,7 @@ def _read(parts: Sequence[tuple[QueryTable, IntArray]]) -> list[_Part]:
                 pairs.owner,
                 pairs.items[:, 0],
                 pairs.items[:, 1].astype(np.int64),
+                table.value_relations[rows],
                 answers,
             )
         )
@@ -131,8 +140,8 @@ def _read(parts: Sequence[tuple[QueryTable, IntArray]]) -> list[_Part]:
 
 
 def _open_nodes(read: list[_Part], anchor_node: IntArray, first: int, space: Space) -> tuple[list[IntArray], ...]:
-    """Numbers the nodes to be found from `first` on, and returns heads, tails, targets, input rows and queries, part by part."""
-    heads, tails, targets, rows, owners = [], [], [], [], []
+    """Numbers the nodes to be found from `first` on, and returns, part by part, heads, tails, targets, input rows, queries and values."""
+    heads, tails, targets, rows, owners, values = [], [], [], [], [], []
     anchors_before = 0
     for part in read:
         shape, count = part.table.shape, len(part.queries)
@@ -150,7 +159,15 @@ def _open_nodes(read: list[_Part], anchor_node: IntArray, first: int, space: Spa
                     targets.append(column[name])
         heads.append(np.stack([column[head] for head, _ in shape.edges], axis=1).ravel())
         tails.append(np.stack([column[tail] for _, tail in shape.edges], axis=1).ravel())
-    return heads, tails, targets, rows, owners
+        if shape.slots:
+            values.append(np.stack([column[node] for _, node in shape.slots], axis=1).ravel())
+    return heads, tails, targets, rows, owners, values
+
+
+def _open_cells(part: _Part) -> IntArray:
+    """Returns the positions in the relations, flattened, of the edges of the pairs whose value is a variable: (n * slots,)."""
+    edges = np.array([edge for edge, _ in part.table.shape.slots], np.int64)
+    return np.asarray((np.arange(len(part.queries))[:, None] * part.relations.shape[1] + edges).ravel())
 
 
 def _check(what: str, ids: IntArray, limit: int) -> None:

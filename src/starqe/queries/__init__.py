@@ -11,7 +11,7 @@ from starqe.queries.generate.sparql_engine import SparqlEngine
 from starqe.queries.generate.sql import SqlEngine
 from starqe.queries.query import Query
 from starqe.queries.query_set import check_tables, load_queries, tables_of
-from starqe.queries.shape import SHAPES, Shape, read_shapes
+from starqe.queries.shape import ALL_SHAPES, MORE_SHAPES, SHAPES, Shape, read_shapes
 from starqe.queries.sparql.read import read_sparql
 from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.queries.stats import query_set_stats
@@ -19,6 +19,8 @@ from starqe.queries.table import QueryTable, load_table, save_table
 from starqe.queries.variants import reify, triple_only, unreify
 
 __all__ = [
+    "ALL_SHAPES",
+    "MORE_SHAPES",
     "SHAPES",
     "Alternative",
     "And",

@@ -1,4 +1,4 @@
-"""A conjunctive query laid out by a shape: from a row of a query table, and to a table of one row."""
+"""Queries and query tables: a row of a table as a formula, and a conjunctive query laid out by a shape as a table of one row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ import numpy as np
 
 from starqe.errors import UnsupportedError
 from starqe.kg.graph import Graph
-from starqe.queries.formula import Atom, Term, Variable
+from starqe.queries.formula import And, Atom, Formula, Not, Or, Term, Variable
 from starqe.queries.shape import TARGET, Shape, distances, node_kind
 from starqe.queries.table import QueryTable
+from starqe.queries.tree import Tree
 from starqe.ragged import IntArray, Ragged
 
 TARGET_NAME = "target"
@@ -104,11 +105,11 @@ def _match(edges: Edges, shape: Shape) -> list[int] | None:
                 return found
         return None
 
-    return extend([], {}) if len(edges) == len(shape.edges) else None
+    return extend([], {}) if shape.plain and len(edges) == len(shape.edges) else None
 
 
-def atoms_of_row(table: QueryTable, row: int, graph: Graph) -> list[Atom]:
-    """Returns the atoms of one query of a table, with the target named `TARGET_NAME`.
+def formula_of_row(table: QueryTable, row: int, graph: Graph) -> Formula:
+    """Returns the formula of one query of a table, with the target named `TARGET_NAME`.
 
     Raises:
         UnsupportedError: The table is reified.
@@ -120,15 +121,25 @@ def atoms_of_row(table: QueryTable, row: int, graph: Graph) -> list[Atom]:
     terms: dict[str, Term] = {anchor: entity(id_) for anchor, id_ in zip(shape.anchors, table.anchors[row], strict=True)}
     terms |= {node: Variable(f"{node}_" if node == TARGET_NAME else node) for node in shape.of_kind("variable")}
     terms[TARGET] = Variable(TARGET_NAME)
-    return [
-        Atom(
-            terms[head],
-            relation(table.relations[row, edge]),
-            terms[tail],
-            tuple((relation(r), entity(v)) for r, v in table.pairs_of(row, edge)),
-        )
-        for edge, (head, tail) in enumerate(shape.edges)
-    ]
+
+    def atom(edge: int) -> Atom:
+        head, tail = (terms[node] for node in shape.edges[edge])
+        given: list[tuple[Term, Term]] = [(relation(r), entity(v)) for r, v in table.pairs_of(row, edge)]
+        to_find: list[tuple[Term, Term]] = [(relation(r), terms[node]) for r, node in table.open_pairs_of(row, edge)]
+        return Atom(head, relation(table.relations[row, edge]), tail, (*given, *to_find))
+
+    def formula(tree: Tree) -> Formula:
+        match tree:
+            case int():
+                return atom(tree)
+            case Not():
+                return Not(formula(tree.part))
+            case And():
+                return And(tuple(map(formula, tree.parts)))
+            case Or():
+                return Or(tuple(map(formula, tree.parts)))
+
+    return formula(shape.formula)
 
 
 def table_of(plan: Layout, graph: Graph, answers: IntArray) -> QueryTable:

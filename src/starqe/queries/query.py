@@ -250,7 +250,7 @@ class Query:
         Raises:
             UnsupportedError: The table is reified.
         """
-        return cls.conjunction(layout.atoms_of_row(table, row, graph), layout.TARGET_NAME)
+        return cls(layout.formula_of_row(table, row, graph), (Variable(layout.TARGET_NAME),))
 
     def to_table(self, graph: Graph, answers: Iterable[int] = (), shapes: Mapping[str, Shape] = SHAPES) -> QueryTable:
         """Gives the query as a table of one row, in the direction of the statements (without inverse relations).

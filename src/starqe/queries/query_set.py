@@ -12,7 +12,7 @@ from starqe.errors import InputError, MismatchError, StorageError, UnsupportedEr
 from starqe.folders import is_unused, new_file, read_header, write_header
 from starqe.kg import SPLITS, Graph
 from starqe.queries.generate.settings import QuerySettings
-from starqe.queries.shape import SHAPES, Shape
+from starqe.queries.shape import ALL_SHAPES, Shape
 from starqe.queries.table import RENEW, QueryTable, load_table, table_about
 from starqe.queries.variants import unreified
 
@@ -95,7 +95,7 @@ def tables_of(folder: Path) -> dict[str, dict[str, int]]:
     for split in SPLITS:
         shapes = {path.stem: path for path in sorted((folder / split).glob("[!.]*.parquet"))}
         if shapes:
-            order = [*(name for name in SHAPES if name in shapes), *(name for name in shapes if name not in SHAPES)]
+            order = [*(name for name in ALL_SHAPES if name in shapes), *(name for name in shapes if name not in ALL_SHAPES)]
             found[split] = {name: table_about(shapes[name])[1] for name in order}
     return found
 
@@ -154,8 +154,8 @@ def load_queries(
 def _check_ids(graph: Graph, table: QueryTable, name: str) -> None:
     """Checks that the ids of a table are ids of a graph."""
     entities, relations = len(graph.entities), len(graph.relations)
-    columns = ((table.anchors, entities), (table.relations, relations), (table.pair_relation, relations))
-    for ids, most in (*columns, (table.pair_value, entities), (table.answers.items, entities)):
+    columns = ((table.anchors, entities), (table.pair_value, entities), (table.answers.items, entities))
+    for ids, most in (*columns, *((ids, relations) for ids in (table.relations, table.pair_relation, table.value_relations))):
         if ids.size and not 0 <= ids.min() <= ids.max() < most:
             raise StorageError(f"{name}: damaged (ids are from 0 to {most - 1:,}, found {ids.min():,} to {ids.max():,}). {RENEW}")
 

@@ -2,7 +2,9 @@
 
 A shape is written as its edges, ``"A>x x>? B>?"``: an upper-case name is an anchor (a given entity), a lower-case name
 a variable, ``?`` the target, and a name that begins with ``_`` a blank node (they come with reification). The arrow
-points from the head of a statement to its tail.
+points from the head of a statement to its tail. ``x>?{y}`` has a qualifier pair whose value is the variable y.
+
+Edges side by side all hold. ``|`` stands between alternatives, ``!`` before what must not hold: see `starqe.queries.tree`.
 """
 
 import re
@@ -16,6 +18,8 @@ from typing import Literal
 
 from starqe.errors import QueryError
 from starqe.kg.known import Side
+from starqe.queries.formula import And
+from starqe.queries.tree import Branch, Tree, branches, leaves, read_tree, tree_text
 
 TARGET = "?"
 NodeKind = Literal["anchor", "variable", "target", "blank"]
@@ -37,13 +41,29 @@ class Shape:
     """A connected pattern with one target and at least one anchor.
 
     Raises:
-        QueryError: The name or an edge is malformed, the target or the anchor is missing, or it is not connected.
+        QueryError: The name or an edge is malformed, the target or the anchor is missing, it is not connected, or an alternative
+            or a negated part leaves the target or a variable without an edge that binds it.
     """
 
     name: str
     edges: tuple[tuple[str, str], ...]
+    values: tuple[tuple[str, ...], ...] = ()
+    """For each edge the variables that are values of its qualifier pairs; empty if no edge has any."""
+    tree: Tree | None = None
+    """How the edges are combined; None if all of them hold."""
 
     def __post_init__(self) -> None:
+        if not any(self.values):
+            object.__setattr__(self, "values", ())
+        if self.tree == 0 or self.tree == And(tuple(range(len(self.edges)))):
+            object.__setattr__(self, "tree", None)
+        assert not self.values or len(self.values) == len(self.edges), self.values
+        assert self.tree is None or list(leaves(self.tree)) == list(range(len(self.edges))), self.tree
+        self._check_nodes()
+        if self.tree is not None:
+            self._check_tree()
+
+    def _check_nodes(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise QueryError(f"a shape's name is letters, digits and -+._ (it becomes a file name), found {self.name!r}")
         for node in self.nodes:
@@ -55,33 +75,123 @@ class Shape:
             raise QueryError(f"shape '{self.name}': a shape has an anchor (an upper-case node), found none in '{self.text}'")
         if any(head == tail for head, tail in self.edges):
             raise QueryError(f"shape '{self.name}': an edge joins two different nodes, found one from a node to itself in '{self.text}'")
-        if len(self.distances(TARGET)) < len(self.nodes):
+        for edge, node in self.slots:
+            if node_kind(node) not in ("variable", "target"):
+                raise QueryError(
+                    f"shape '{self.name}': a qualifier value in braces is a variable or the target (given values are set by the number of "
+                    f"qualifiers), found '{node}' in '{self.text}'"
+                )
+            if [*self.edges[edge], *self.values[edge]].count(node) > 1:
+                raise QueryError(
+                    f"shape '{self.name}': the nodes of an edge are different, found '{node}' twice in '{self.edge_text(edge)}'"
+                )
+        if len(distances(self.links, TARGET)) < len(self.nodes):
             raise QueryError(f"shape '{self.name}': every node is connected with the target, found parts in '{self.text}'")
+
+    def _check_tree(self) -> None:
+        """Checks that every alternative binds the target, and that negated parts speak of what is bound."""
+        for branch in self.branches:
+            bound = self.nodes_of(branch.edges)
+            if TARGET not in bound:
+                raise QueryError(
+                    f"shape '{self.name}': every alternative has an edge to the target '?' that is not negated, found one without "
+                    f"in '{self.text}'"
+                )
+            if len(distances(self._links_of(branch.edges), TARGET)) < len(bound):
+                raise QueryError(f"shape '{self.name}': the edges of an alternative are connected, found parts in '{self.text}'")
+            for part in branch.without:
+                if not any(node_kind(node) != "anchor" for node in bound & self.nodes_of(leaves(part))):
+                    raise QueryError(
+                        f"shape '{self.name}': a negated part shares a variable or the target with edges that are not negated, found none "
+                        f"in '{self.text}'"
+                    )
+                if not all(inner.edges for inner in branches(part)):
+                    raise QueryError(
+                        f"shape '{self.name}': a negated part has an edge that is not negated again, found none in '{self.text}'"
+                    )
 
     @classmethod
     def parse(cls, name: str, text: str) -> "Shape":
-        """Reads a shape from its edges: ``Shape.parse("2p", "A>x x>?")``.
+        """Reads a shape from its edges: ``Shape.parse("2p", "A>x x>?")``, ``Shape.parse("up", "(A>x | B>x) x>?")``.
 
         Raises:
-            QueryError: An edge is not ``node>node``, or the shape breaks a rule.
+            QueryError: An edge is not ``node>node`` or ``node>node{node,node}``, or the shape breaks a rule.
         """
-        edges = []
-        for edge in text.split():
-            head, arrow, tail = edge.partition(">")
-            if not (head and arrow and tail):
-                raise QueryError(f"shape '{name}': an edge is written node>node, found '{edge}'")
+        tree, texts = read_tree(name, text)
+        edges, values = [], []
+        for edge in texts:
+            head, arrow, rest = edge.partition(">")
+            tail, brace, inside = rest.partition("{")
+            nodes = inside.removesuffix("}").split(",") if brace else []
+            if not (head and arrow and tail) or (brace and not (inside.endswith("}") and all(nodes))):
+                raise QueryError(
+                    f"shape '{name}': an edge is written node>node, or node>node{{node,node}} with qualifier values, found '{edge}'"
+                )
             edges.append((head, tail))
-        return cls(name, tuple(edges))
+            values.append(tuple(nodes))
+        return cls(name, tuple(edges), tuple(values), tree)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The shape as it is written: its edges."""
-        return " ".join(f"{head}>{tail}" for head, tail in self.edges)
+        return tree_text(self.formula, self.edge_text)
+
+    def edge_text(self, edge: int) -> str:
+        """One edge as it is written."""
+        head, tail = self.edges[edge]
+        return f"{head}>{tail}" + (f"{{{','.join(self.values_of(edge))}}}" if self.values_of(edge) else "")
+
+    @property
+    def formula(self) -> Tree:
+        """How the edges are combined."""
+        if self.tree is not None:
+            return self.tree
+        return 0 if len(self.edges) == 1 else And(tuple(range(len(self.edges))))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a conjunction whose variables are heads and tails: no alternative, negation, or open qualifier value."""
+        return self.tree is None and not self.values
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """The alternatives, each with the edges that hold and the parts that do not."""
+        return tuple(branches(self.formula))
+
+    @cached_property
+    def negated(self) -> bool:
+        """Whether some part must not hold."""
+        return any(branch.without for branch in self.branches)
+
+    def values_of(self, edge: int) -> tuple[str, ...]:
+        """The variables that are qualifier values of an edge."""
+        return self.values[edge] if self.values else ()
+
+    @cached_property
+    def slots(self) -> tuple[tuple[int, str], ...]:
+        """Every edge and node of a qualifier value that is a variable: the columns ``value_relations`` of a query table."""
+        return tuple((edge, node) for edge, nodes in enumerate(self.values) for node in nodes)
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """Every node, in the order of first mention."""
-        return tuple(dict.fromkeys(node for edge in self.edges for node in edge))
+        return tuple(dict.fromkeys(node for edge, ends in enumerate(self.edges) for node in (*ends, *self.values_of(edge))))
+
+    def nodes_of(self, edges: Iterable[int]) -> set[str]:
+        """The nodes of some edges."""
+        return {node for edge in edges for node in (*self.edges[edge], *self.values_of(edge))}
+
+    @cached_property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """The nodes that are next to each other: the ends of an edge, and a qualifier value with both of them."""
+        return self._links_of(range(len(self.edges)))
+
+    def _links_of(self, edges: Iterable[int]) -> tuple[tuple[str, str], ...]:
+        chosen = list(edges)
+        return (
+            *(self.edges[edge] for edge in chosen),
+            *((node, end) for edge in chosen for node in self.values_of(edge) for end in self.edges[edge]),
+        )
 
     def of_kind(self, kind: NodeKind) -> tuple[str, ...]:
         """The nodes of one kind, in the order of first mention."""
@@ -94,8 +204,8 @@ class Shape:
 
     @cached_property
     def joins(self) -> tuple[str, ...]:
-        """The nodes to be found that two or more edges end in; hubs are kept out of these."""
-        tails = [tail for _, tail in self.edges]
+        """The nodes to be found that two or more edges end in, or are qualified by; hubs are kept out of these."""
+        tails = [*(tail for _, tail in self.edges), *(node for _, node in self.slots)]
         return tuple(node for node in self.nodes if node_kind(node) != "anchor" and tails.count(node) >= 2)
 
     @cached_property
@@ -106,7 +216,7 @@ class Shape:
 
     def distances(self, start: str) -> dict[str, int]:
         """The number of edges, walked in either direction, from one node to each that can be reached."""
-        return distances(self.edges, start)
+        return distances(self.links, start)
 
     @cached_property
     def diameter(self) -> int:
@@ -143,6 +253,27 @@ SHAPES: Mapping[str, Shape] = {
     }.items()
 }
 """The seven shapes of the paper."""
+
+MORE_SHAPES: Mapping[str, Shape] = {
+    name: Shape.parse(name, edges)
+    for name, edges in {
+        "4p": "A>x x>y y>z z>?",
+        "4i": "A>? B>? C>? D>?",
+        "2u": "A>? | B>?",
+        "up": "(A>x | B>x) x>?",
+        "2in": "A>? !B>?",
+        "3in": "A>? B>? !C>?",
+        "inp": "A>x !B>x x>?",
+        "pin": "A>x x>? !B>?",
+        "pni": "A>? !(B>x x>?)",
+        "2cp": "A>x B>y x>?{y}",
+        "3cp": "A>x B>y C>z x>?{y,z}",
+    }.items()
+}
+"""Shapes of the later literature: longer paths and intersections, union, negation, and qualifier values that are variables."""
+
+ALL_SHAPES: Mapping[str, Shape] = {**SHAPES, **MORE_SHAPES}
+"""Every shape that has a name here."""
 
 INVERSE = Shape.parse("1p-inverse", "?>A")
 """The inverse one-hop query: which heads have this tail?"""

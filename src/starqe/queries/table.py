@@ -16,10 +16,12 @@ from starqe.errors import QueryError, StorageError
 from starqe.folders import checksum, new_file
 from starqe.kg.known import Side
 from starqe.kg.parquet import WRITTEN, open_parquet
-from starqe.queries.shape import ONE_HOP, Shape
+from starqe.queries.shape import ONE_HOP, TARGET, Shape
 from starqe.ragged import IntArray, Ragged
 
-FORMAT, VERSION = "starqe queries", 1
+FORMAT, VERSION = "starqe queries", 2
+PLAIN = 1
+"""The version of tables whose shape is a conjunction over heads and tails: earlier programs read them."""
 METADATA, CHECKSUMS = b"starqe", b"starqe checksums"
 ROW_GROUP = 2**17
 RENEW = "Delete it and make the queries again"
@@ -29,7 +31,8 @@ RENEW = "Delete it and make the queries again"
 class QueryTable:
     """Queries of one shape with their answers, by ids.
 
-    n queries · A anchors · E edges · P qualifier pairs. The pairs of edge e of query i are row ``i * E + e`` of ``pairs``.
+    n queries · A anchors · E edges · P qualifier pairs · S qualifier values that are variables. The given pairs of edge e of query i
+    are row ``i * E + e`` of ``pairs``.
     """
 
     shape: Shape
@@ -39,9 +42,14 @@ class QueryTable:
     answers: Ragged  # n rows of entities, ascending: (answers,) int32
     header: Mapping[str, Any] = field(default_factory=dict)
     """The origin of the table: split, fingerprint of the graph, settings of its generation."""
+    value_relations: IntArray = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    """The relations of the pairs whose value is a variable, columns as shape.slots: (n, S) int32."""
 
     def __post_init__(self) -> None:
         n, edges = len(self.anchors), len(self.shape.edges)
+        if not self.shape.slots:
+            object.__setattr__(self, "value_relations", np.empty((n, 0), np.int32))
+        assert self.value_relations.shape == (n, len(self.shape.slots)), self.value_relations.shape
         assert self.anchors.shape == (n, len(self.shape.anchors)), self.anchors.shape
         assert self.relations.shape == (n, edges), self.relations.shape
         assert len(self.pairs) == n * edges, (len(self.pairs), n, edges)
@@ -54,7 +62,7 @@ class QueryTable:
         """Returns the table of these rows, in this order."""
         rows = np.asarray(rows, np.int64)
         pairs, answers = self.pairs.take(self.cells(rows)), self.answers.take(rows)
-        return QueryTable(self.shape, self.anchors[rows], self.relations[rows], pairs, answers, self.header)
+        return QueryTable(self.shape, self.anchors[rows], self.relations[rows], pairs, answers, self.header, self.value_relations[rows])
 
     def cells(self, rows: IntArray) -> IntArray:
         """Returns the rows of ``pairs`` that belong to these queries, edge by edge: (n * E,)."""
@@ -74,11 +82,34 @@ class QueryTable:
     @property
     def nbytes(self) -> int:
         """The memory that its columns take."""
-        return self.anchors.nbytes + self.relations.nbytes + self.pairs.nbytes + self.answers.nbytes
+        return self.anchors.nbytes + self.relations.nbytes + self.pairs.nbytes + self.answers.nbytes + self.value_relations.nbytes
 
     def pairs_of(self, row: int, edge: int) -> list[tuple[int, int]]:
-        """Returns the qualifier pairs of one edge of one query."""
+        """Returns the given qualifier pairs of one edge of one query."""
         return [(relation, value) for relation, value in self.pairs[row * len(self.shape.edges) + edge].tolist()]
+
+    def open_pairs_of(self, row: int, edge: int) -> list[tuple[int, str]]:
+        """Returns the qualifier pairs of one edge of one query whose value is a variable: relation and node."""
+        return [(int(self.value_relations[row, i]), node) for i, (of, node) in enumerate(self.shape.slots) if of == edge]
+
+    def branches(self) -> "list[QueryTable]":
+        """Returns the alternatives of the queries, each as conjunctive queries without the negated parts; they list no answers."""
+        return [self._only(branch.edges) for branch in self.shape.branches]
+
+    def _only(self, edges: Sequence[int]) -> "QueryTable":
+        shape, all_edges = self.shape, len(self.shape.edges)
+        part = Shape(shape.name, tuple(shape.edges[edge] for edge in edges), tuple(shape.values_of(edge) for edge in edges))
+        cells = (np.arange(len(self))[:, None] * all_edges + np.asarray(edges, np.int64)).ravel()
+        slots = [i for edge in edges for i, (of, _) in enumerate(shape.slots) if of == edge]
+        return QueryTable(
+            part,
+            self.anchors[:, [shape.anchors.index(anchor) for anchor in part.anchors]],
+            self.relations[:, list(edges)],
+            self.pairs.take(cells),
+            Ragged.empty(len(self)),
+            self.header,
+            self.value_relations[:, slots],
+        )
 
 
 def stack(tables: Sequence[QueryTable]) -> QueryTable:
@@ -90,6 +121,7 @@ def stack(tables: Sequence[QueryTable]) -> QueryTable:
         Ragged.stack([table.pairs for table in tables]),
         Ragged.stack([table.answers for table in tables]),
         tables[0].header,
+        np.concatenate([table.value_relations for table in tables]),
     )
 
 
@@ -106,12 +138,19 @@ def column_names(shape: Shape) -> list[str]:
     names = list(shape.anchors)
     for edge in range(len(shape.edges)):
         names += [f"relation_{edge}", f"qualifier_relations_{edge}", f"qualifier_values_{edge}"]
+        names += [value_column(*slot) for slot in shape.slots if slot[0] == edge]
     return [*names, "answers"]
+
+
+def value_column(edge: int, node: str) -> str:
+    """Names the column with the relation of a pair whose value is a variable."""
+    return f"value_relation_{edge}_{'target' if node == TARGET else node}"
 
 
 def metadata(shape: Shape, header: Mapping[str, Any]) -> str:
     """Returns the header of a table on disk, as JSON text."""
-    return json.dumps({"format": FORMAT, "version": VERSION, "shape": shape.name, "edges": shape.text, **header}, sort_keys=True)
+    version = PLAIN if shape.plain else VERSION
+    return json.dumps({"format": FORMAT, "version": version, "shape": shape.name, "edges": shape.text, **header}, sort_keys=True)
 
 
 def save_table(table: QueryTable, path: Path) -> None:
@@ -131,6 +170,8 @@ def to_arrow(table: QueryTable) -> pa.Table:
     for edge in range(edges):
         columns[f"relation_{edge}"] = pa.array(table.relations[:, edge])
         columns |= pair_columns(edge, table.pairs.take(np.arange(edge, len(table) * edges, edges)))
+        slots = {i: slot for i, slot in enumerate(table.shape.slots) if slot[0] == edge}
+        columns |= {value_column(*slot): pa.array(table.value_relations[:, i]) for i, slot in slots.items()}
     columns["answers"] = _lists(table.answers.offsets, table.answers.items)
     return pa.table(columns)
 
@@ -277,9 +318,13 @@ def from_arrow(path: Path, shape: Shape, content: pa.Table, header: Mapping[str,
         place = pairs.places(np.arange(edge, n * edges, edges)).items
         pairs.items[place, 0], pairs.items[place, 1] = keys.items, values.items
     answers = _ragged(content["answers"])
-    if any(len(ids) and ids.min() < 0 for ids in (anchors.ravel(), relations.ravel(), pairs.items.ravel(), answers.items)):
+    value_relations = np.empty((n, len(shape.slots)), np.int32)
+    for i, slot in enumerate(shape.slots):
+        value_relations[:, i] = content[value_column(*slot)].to_numpy()
+    found = (anchors.ravel(), relations.ravel(), pairs.items.ravel(), answers.items, value_relations.ravel())
+    if any(len(ids) and ids.min() < 0 for ids in found):
         raise StorageError(f"{path}: damaged (ids begin at 0, found a negative one). {RENEW}")
-    return QueryTable(shape, anchors, relations, pairs, answers, header)
+    return QueryTable(shape, anchors, relations, pairs, answers, header, value_relations)
 
 
 def pair_columns(edge: int, pairs: Ragged) -> dict[str, pa.Array]:

@@ -40,7 +40,16 @@ class Reified:
 
 
 def triple_only(table: QueryTable) -> QueryTable:
-    """Removes all qualifier pairs; rows are kept, so some may now be equal queries."""
+    """Removes all qualifier pairs; rows are kept, so some may now be equal queries.
+
+    Raises:
+        UnsupportedError: A qualifier value is a variable.
+    """
+    if table.shape.slots:
+        raise UnsupportedError(
+            f"without qualifiers there are no values to find, and shape '{table.shape.name}' ('{table.shape.text}') has some. "
+            "Leave the shape out"
+        )
     return replace(table, pairs=Ragged.empty(len(table.pairs), 2), header={**table.header, "variant": "triple only"})
 
 
@@ -92,7 +101,15 @@ def _reify(table: QueryTable, rows: IntArray, counts: list[int], entities: int, 
 
 
 def reified_shape(shape: Shape, counts: Sequence[int]) -> Shape:
-    """Returns the shape of reified queries whose edges have these numbers of pairs: ``2p-reified-1-0``."""
+    """Returns the shape of reified queries whose edges have these numbers of pairs: ``2p-reified-1-0``.
+
+    Raises:
+        UnsupportedError: The shape has alternatives, negated parts, or qualifier values that are variables.
+    """
+    if not shape.plain:
+        raise UnsupportedError(
+            f"reified are conjunctions over heads and tails, found shape '{shape.name}' ('{shape.text}'). Leave the shape out"
+        )
     relation, value = (_free(letter, shape) for letter in "PV")
     edges: list[tuple[str, str]] = []
     for edge, ((head, tail), count) in enumerate(zip(shape.edges, counts, strict=True)):

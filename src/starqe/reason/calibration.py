@@ -4,7 +4,7 @@ Three things are fitted, in this order: the probability of a single predicted fa
 executor, and the probability of an answer. All of them ask with train alone as known: which of the best candidates hold once the
 validation statements are added? A calibrated run folder has
 
-    answering.json    {"format": "starqe answering", "version": 2, settings, one_hop, executor, answers}
+    answering.json    {"format": "starqe answering", "version": 3, settings, one_hop, executor, answers}
     predictor/        the one-hop predictor, if there is one; else the encoder predicts single facts too
 
 The file is written atomically at the end, so an interrupted calibration leaves the previous one.
@@ -35,13 +35,13 @@ from starqe.queries.shape import ONE_HOP
 from starqe.ragged import BoolArray, FloatArray
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic, fit_logistic
-from starqe.reason.mixture import CLASSES, Weights, log_truth, shape_class
+from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights, log_truth, shape_class
 from starqe.reason.predictor import one_hop
 from starqe.reason.predictor.one_hop import Context, log_share
 from starqe.reason.probability import FEATURES, Best, answer_features, best_candidates, probabilities
 from starqe.seed import derive
 
-FORMAT, VERSION = "starqe answering", 2
+FORMAT, VERSION = "starqe answering", 3
 HEADER = "answering.json"
 OLD_FORMAT, OLD_HEADER = "starqe reasoning", "reasoning.json"  # until version 1: all but the probabilities of answers
 
@@ -159,6 +159,10 @@ def _answers_of(content: Mapping[str, Any], path: Path, graph: Graph) -> AnswerP
     counts = content.get("evidence")
     # Runs of version 1 did not count cases: the number of validation statements is used instead.
     evidence = Evidence(**counts) if counts is not None else Evidence(len(graph.known(["valid"])), 0, MIN_POSITIVES)
+    weights = content.get("weights")
+    if isinstance(weights, list) and len(weights) == len(FEATURES) - len(CLASSES) + len(FIRST_CLASSES):
+        # Until version 2 there were fewer classes: the others count as mixed, the last of those.
+        content = {**content, "weights": [*weights, *[weights[-1]] * (len(CLASSES) - len(FIRST_CLASSES))]}
     return AnswerProbability(Logistic.read(content, len(FEATURES), path), evidence)
 
 

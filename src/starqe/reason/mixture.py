@@ -21,8 +21,10 @@ from starqe.queries.shape import TARGET
 from starqe.ragged import IntArray
 from starqe.reason.predictor.one_hop import log_share
 
-CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed")
+CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed", "union", "negation", "open value")
 """The classes of shapes; see `shape_class`."""
+FIRST_CLASSES = CLASSES[:5]
+"""The classes of calibrations of earlier versions, which have the weight of "mixed" for all others."""
 _LEAST = 1e-12  # a truth of 0 has no logarithm
 
 
@@ -30,8 +32,13 @@ def shape_class(shape: Shape) -> str:
     """Returns the class of a shape.
 
     One edge is a one-hop; two edges that join an anchor with the target are an intersection, three or more a larger one; edges one
-    after the other are a path; everything else (and every cycle) is mixed. The directions of the edges do not matter.
+    after the other are a path; all else (and every cycle) is mixed. The directions of the edges do not matter. A shape with a negated
+    part is a negation, one with alternatives a union, and one with a variable as qualifier value has an open value.
     """
+    if shape.tree is not None:
+        return "negation" if shape.negated else "union"
+    if shape.slots:
+        return "open value"
     if len(shape.edges) == 1:
         return "one-hop"
     if not shape.of_kind("variable"):
@@ -48,11 +55,13 @@ class Weights:
 
     @classmethod
     def read(cls, values: Mapping[str, float], where: str) -> Self:
-        """Reads saved weights.
+        """Reads saved weights; those of earlier versions have the weight of "mixed" for the classes that came later.
 
         Raises:
             StorageError: They are of other classes.
         """
+        if set(values) == set(FIRST_CLASSES):
+            values = {name: values.get(name, values["mixed"]) for name in CLASSES}
         if set(values) != set(CLASSES):
             raise StorageError(
                 f"{where} was calibrated for shapes of the classes {', '.join(values)}; they are {', '.join(CLASSES)} now. "

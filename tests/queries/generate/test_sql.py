@@ -33,7 +33,7 @@ def solved(shape: Shape, rows: list[tuple[int, ...]], split: str) -> list[tuple[
         for s, p, o, k, mask in rows:
             database.execute(f"INSERT INTO edge VALUES ({s}, {p}, {o}, {k}, {k}, {mask}, 1, false, {o == 99})")
         edges = len(shape.edges)
-        return sorted(database.sql(solutions_sql(shape, [(1, 1)] * edges, "edge", [10] * edges, split)).fetchall())
+        return sorted(database.sql(solutions_sql(shape, [(1, 1)] * edges, ["edge"] * edges, [10] * edges, split)).fetchall())
 
 
 TRAIN, VALID, BOTH, TEST = 1, 2, 3, 4

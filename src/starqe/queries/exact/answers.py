@@ -20,6 +20,7 @@ from starqe.queries.formula import Variable
 from starqe.queries.query import Query
 from starqe.queries.shape import TARGET
 from starqe.queries.table import QueryTable
+from starqe.queries.tree import Tree, branches, leaves
 from starqe.ragged import BoolArray, IntArray, Ragged
 
 MAX_ROWS = 20_000_000
@@ -45,6 +46,12 @@ class _Join:
     pair_offsets: IntArray  # (n * E + 1,)
     pair_relation: IntArray
     pair_value: IntArray
+    values: tuple[tuple[tuple[str, IntArray], ...], ...]
+    """For each edge the nodes that are values of its pairs, with the relations of these pairs: node, (n,)."""
+
+    def nodes(self, edge: int) -> tuple[str, ...]:
+        """All nodes of an edge."""
+        return (*self.edges[edge], *(node for node, _ in self.values[edge]))
 
 
 def answer(known: Known, query: Query, max_rows: int = solutions.MAX_ROWS, deadline: Deadline = NEVER) -> IntArray:
@@ -103,6 +110,8 @@ def derivation_rows(
 ) -> tuple[IntArray, dict[str, IntArray]]:
     """Returns all derivations of many queries of a table: an entity for every node of the shape that makes all edges true.
 
+    Alternatives and negations of the shape are left aside: name the edges of one of its branches.
+
     Args:
         known: What counts as known.
         table: The queries.
@@ -133,8 +142,9 @@ def easy_and_hard(graph: Graph, table: QueryTable, rows: IntArray | Sequence[int
     if split not in EASY_AND_ALL:
         raise InputError(f"easy and hard answers exist for the splits {' and '.join(EASY_AND_ALL)}, found {split!r}")
     easy, both = (answer_rows(graph.known(splits), table, rows) for splits in EASY_AND_ALL[split])
-    # More facts never remove an answer, so each easy answer is among all.
     codes, easy_codes = (answers.owner * len(graph.entities) + answers.items for answers in (both, easy))
+    if table.shape.negated:  # only there more facts can remove an answer: it is not one any more
+        easy = easy.where(np.isin(easy_codes, codes))
     return easy, both.where(~np.isin(codes, easy_codes))
 
 
@@ -144,8 +154,46 @@ def _check_plain(table: QueryTable) -> None:
 
 
 def _answer_chunk(known: Known, table: QueryTable, rows: IntArray, max_rows: int) -> Ragged:
-    query, found = _solve_rows(known, table, rows, [TARGET], range(len(table.shape.edges)), {}, max_rows)
+    query, found = solve_tree(known, table, rows, table.shape.formula, [TARGET], {}, max_rows)
+    if table.shape.tree is not None:  # an answer may come from several branches, or with several values of other variables
+        codes = np.unique(query * len(known.graph.entities) + found[TARGET])
+        query, found = codes // len(known.graph.entities), {TARGET: codes % len(known.graph.entities)}
     return Ragged.of_owner(query, found[TARGET].astype(np.int32), len(rows))
+
+
+def solve_tree(
+    known: Known,
+    table: QueryTable,
+    rows: IntArray,
+    tree: Tree,
+    wanted: Sequence[str],
+    given: Mapping[str, IntArray],
+    max_rows: int = MAX_ROWS,
+) -> tuple[IntArray, dict[str, IntArray]]:
+    """Finds what makes a tree of edges true for some rows of a table: the joins of each branch, without what its negated parts exclude.
+
+    Returns:
+        The place in ``rows`` that each solution belongs to, and the wanted columns; branch after branch.
+
+    Raises:
+        UnsupportedError: One query has too many partial solutions.
+    """
+    shape, parts = table.shape, []
+    for branch in branches(tree):
+        inside = shape.nodes_of(branch.edges) - {*shape.anchors}
+        excluding = [sorted(inside & shape.nodes_of(leaves(part))) for part in branch.without]
+        needed = list(dict.fromkeys([*(node for node in wanted if node in inside), *(node for nodes in excluding for node in nodes)]))
+        query, found = _solve_rows(known, table, rows, needed, branch.edges, given, max_rows)
+        for part, shared in zip(branch.without, excluding, strict=True):
+            bound = {node: ids[query] for node, ids in given.items()} | {node: found[node] for node in shared}
+            kept = np.ones(len(query), bool)
+            kept[solve_tree(known, table, rows[query], part, [], bound, max_rows)[0]] = False
+            query, found = query[kept], {node: ids[kept] for node, ids in found.items()}
+        parts.append((query, found))
+    if len(parts) == 1:
+        return parts[0]
+    columns = {node: np.concatenate([found[node] for _, found in parts]) for node in wanted}
+    return np.concatenate([query for query, _ in parts]), columns
 
 
 def _solve_rows(
@@ -162,7 +210,9 @@ def _solve_rows(
     pairs = table.pairs.take(cells.ravel())
     constants = {anchor: table.anchors[rows, column] for column, anchor in enumerate(table.shape.anchors)} | dict(given)
     ends, relations = tuple(table.shape.edges[edge] for edge in edges), table.relations[rows][:, list(edges)]
-    join = _Join(ends, constants, relations, pairs.offsets, *pairs.items.T)
+    slots = [(edge, node, table.value_relations[rows, i]) for i, (edge, node) in enumerate(table.shape.slots)]
+    values = tuple(tuple((node, relation) for of, node, relation in slots if of == edge) for edge in edges)
+    join = _Join(ends, constants, relations, pairs.offsets, pairs.items[:, 0], pairs.items[:, 1], values)
     try:
         return _solve(known, join, wanted, max_rows)
     except UnsupportedError:
@@ -218,11 +268,31 @@ class _Solution:
             position, statement = position[loops], statement[loops]
         fits = self._with_pairs(self.query[position] * len(self.join.edges) + edge, statement)
         position, statement = position[fits], statement[fits]
-        self.query = self.query[position]
-        self.columns = {node: column[position] for node, column in self.columns.items()}
+        self._select(position)
         for node, bound, ends in ((head_node, head, graph.head), (tail_node, tail, graph.tail)):
             if bound is None:
                 self.columns[node] = ends[statement]
+        for node, relations in self.join.values[edge]:
+            statement = self._join_value(node, relations[self.query], statement)
+
+    def _join_value(self, node: str, relation: IntArray, statement: IntArray) -> IntArray:
+        """Keeps the rows, once for each match, whose statement has a pair of this relation with the value that a node has, or gets."""
+        value = self.value(node)
+        if value is not None:
+            position = np.flatnonzero(self.known.have_pair(statement, relation, value))
+            self._select(position)
+        else:
+            pairs = self.known.graph.pairs.take(statement)
+            fits = pairs.items[:, 0] == relation[pairs.owner]
+            position = pairs.owner[fits]
+            self._select(position)
+            self.columns[node] = pairs.items[fits, 1]
+        return statement[position]
+
+    def _select(self, position: IntArray) -> None:
+        """Keeps the rows at these positions."""
+        self.query = self.query[position]
+        self.columns = {node: column[position] for node, column in self.columns.items()}
 
     def _scan(self, relation: IntArray) -> tuple[IntArray, IntArray]:
         """Finds the statements with each row's relation, where no end of an edge is bound."""
@@ -271,6 +341,6 @@ def _solve(known: Known, join: _Join, wanted: list[str], max_rows: int) -> tuple
             solution.check(costs[edge])
         solution.join_edge(edge)
         left.remove(edge)
-        later = {node for edge in left for node in join.edges[edge]}
+        later = {node for edge in left for node in join.nodes(edge)}
         solution.keep([*wanted, *sorted(later - set(wanted))])
     return solution.query, {node: column for node in wanted if (column := solution.value(node)) is not None}

@@ -20,7 +20,7 @@ from starqe.queries.generate.hubs import hubs
 from starqe.queries.generate.keys import unpack
 from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.shape import Shape
-from starqe.queries.table import column_names, pair_columns
+from starqe.queries.table import column_names, pair_columns, value_column
 from starqe.ragged import IntArray
 
 SLICE = 4_000_000
@@ -35,8 +35,8 @@ class Work:
     split: str
     counts: tuple[tuple[int, int], ...]
     """The fewest and the most qualifier pairs of each edge."""
-    edges: str
-    """The table of edge rows in the database."""
+    edges: tuple[str, ...]
+    """The tables of edge rows in the database, one for each edge."""
     constants: tuple[Constants, ...]
     """The constants of each edge, by number."""
     hubs: IntArray
@@ -90,8 +90,9 @@ class QueryDatabase:
         counts = settings.counts_for(shape)
         # One numbering for all edges, so that the numbers of two edges can be compared.
         whole = min(fewest for fewest, _ in counts), max(most for _, most in counts)
-        constants = tuple(edges.constants(whole, anchored_ends(shape, edge)) for edge in range(len(counts)))
-        return Work(shape, split, counts, edges.table(whole), constants, excluded)
+        values = [len(shape.values_of(edge)) for edge in range(len(counts))]
+        constants = tuple(edges.constants(whole, anchored_ends(shape, edge), values[edge]) for edge in range(len(counts)))
+        return Work(shape, split, counts, tuple(edges.table(whole, count) for count in values), constants, excluded)
 
     def queries(self, work: Work, settings: QuerySettings) -> Iterator[pa.Table]:
         """Groups the table ``solved(key, answer, solutions)`` to queries with answers, and yields them in the seeded order.
@@ -155,5 +156,7 @@ def _columns(work: Work, keys: list[IntArray], answers: pa.ListArray) -> pa.Tabl
                 columns[node] = pa.array(column[key], pa.int32())
         columns[f"relation_{edge}"] = pa.array(constants.relation[key], pa.int32())
         columns |= pair_columns(edge, constants.sets.take(constants.pair_set[key]))
+        for node, relation in zip(work.shape.values_of(edge), constants.values, strict=True):
+            columns[value_column(edge, node)] = pa.array(relation[key], pa.int32())
     columns["answers"] = answers
     return pa.table({name: columns[name] for name in column_names(work.shape)})

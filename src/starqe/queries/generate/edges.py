@@ -3,6 +3,9 @@
 An edge row is a distinct ``(s, p, o, q)``: a main triple with a set of qualifier pairs that one statement has. ``mask`` has
 the splits that contain it (bit 0 train, 1 valid, 2 test). Sets are numbered, and so are the constants of an edge: the
 relation, the set, and the ends that are anchors. So a query is a handful of small numbers.
+
+Where a shape asks for qualifier values, a row is a distinct ``(s, p, o, q, r0, v0, …)``: further pairs of the same statement, each
+in every place. Their relations r are constants of the edge, too; their values v are nodes.
 """
 
 from dataclasses import dataclass
@@ -38,6 +41,8 @@ class Constants:
     tail: IntArray | None
     sets: Ragged
     """The numbered qualifier sets: sorted rows of (relation, value)."""
+    values: tuple[IntArray, ...] = ()
+    """The relations of the pairs whose values are to be found."""
 
     def __len__(self) -> int:
         return len(self.relation)
@@ -53,7 +58,7 @@ class Constants:
         before = np.concatenate([np.zeros(1, np.uint64), np.bitwise_xor.accumulate(codes)])
         per_set = before[self.sets.offsets[1:]] ^ before[self.sets.offsets[:-1]]
         state = mix(np.full(len(self), (seed & 0xFFFFFFFF) << 8 | position, np.uint64))
-        for column in (self.head, self.relation, self.tail):
+        for column in (self.head, self.relation, self.tail, *self.values):
             state = mix(state ^ (column.astype(np.uint64) + np.uint64(1) if column is not None else np.uint64(0)))
         return mix(state ^ per_set[self.pair_set])
 
@@ -78,49 +83,64 @@ class EdgeTables:
 
     def __init__(self, database: duckdb.DuckDBPyConnection, graph: Graph, hubs: IntArray) -> None:
         self._db, self._entities = database, max(len(graph.entities), 1)
-        self._made: dict[tuple[int, int], tuple[str, Ragged]] = {}
+        self._made: dict[tuple[tuple[int, int], int], tuple[str, Ragged]] = {}
         code = graph.pair_relation.astype(np.int64) * self._entities + graph.pair_value
         main = {"s": graph.head, "p": graph.relation, "o": graph.tail, "split": graph.split}
         fill(database, "statement", {"row": np.arange(len(graph)), **main})
         fill(database, "pair", {"row": graph.pairs.owner, "code": code})
         fill(database, "hub", {"node": hubs.astype(np.int32)})
 
-    def table(self, counts: tuple[int, int]) -> str:
-        """Returns the name of the table of edge rows with these numbers of pairs.
+    def table(self, counts: tuple[int, int], values: int = 0) -> str:
+        """Returns the name of the table of edge rows with these numbers of pairs, some of them with values to be found.
 
         Its columns are ``s, p, o, q, size, mask, s_hub, o_hub, k_none, k_head, k_tail, k_both``: q numbers the set of
-        pairs, size is the number of pairs, and each k numbers the constants of the edge.
+        pairs, size is the number of pairs, and each k numbers the constants of the edge. With values to be found there are
+        ``r0, v0, v0_hub, r1, …`` too, and ``b_none`` and so on, which number the constants without the relations r.
         """
-        return self._entry(counts)[0]
+        return self._entry(counts, values)[0]
 
-    def constants(self, counts: tuple[int, int], ends: str) -> Constants:
+    def constants(self, counts: tuple[int, int], ends: str, values: int = 0) -> Constants:
         """Returns the constants of an edge by their numbers, for one of `ENDS`."""
-        table, sets = self._entry(counts)
+        table, sets = self._entry(counts, values)
+        more = "".join(f", any_value(r{i}) AS r{i}" for i in range(values))
         rows = self._db.sql(
-            f"SELECT any_value(s) AS s, any_value(p) AS p, any_value(o) AS o, any_value(q) AS q FROM {table} "
+            f"SELECT any_value(s) AS s, any_value(p) AS p, any_value(o) AS o, any_value(q) AS q{more} FROM {table} "
             f"GROUP BY k_{ends} ORDER BY k_{ends}"
         ).fetchnumpy()
         head = rows["s"] if ends in ("head", "both") else None
         tail = rows["o"] if ends in ("tail", "both") else None
-        return Constants(rows["p"], rows["q"], head, tail, sets)
+        return Constants(rows["p"], rows["q"], head, tail, sets, tuple(rows[f"r{i}"] for i in range(values)))
 
-    def _entry(self, counts: tuple[int, int]) -> tuple[str, Ragged]:
-        if counts not in self._made:
-            self._made[counts] = self._make(f"edge_{counts[0]}_{counts[1]}", counts)
-        return self._made[counts]
+    def _entry(self, counts: tuple[int, int], values: int) -> tuple[str, Ragged]:
+        if (counts, values) not in self._made:
+            self._made[counts, values] = self._make(f"edge_{counts[0]}_{counts[1]}_{values}", counts, values)
+        return self._made[counts, values]
 
-    def _make(self, table: str, counts: tuple[int, int]) -> tuple[str, Ragged]:
-        subsets = " UNION ALL ".join(_subsets_sql(size) for size in range(counts[0], counts[1] + 1))
+    def _make(self, table: str, counts: tuple[int, int], values: int) -> tuple[str, Ragged]:
+        subsets = " UNION ALL ".join(_subsets_sql(size - values) for size in range(max(counts[0], values), max(counts[1], values) + 1))
         self._db.execute(f"CREATE TEMP TABLE subset AS {subsets}")
         self._db.execute(
             "CREATE TEMP TABLE pair_set AS SELECT codes, (row_number() OVER (ORDER BY codes) - 1)::INT AS q "
             "FROM (SELECT DISTINCT codes FROM subset)"
         )
-        ranks = ", ".join(f"(dense_rank() OVER (ORDER BY {columns}) - 1)::INT AS k_{ends}" for ends, columns in _CONSTANTS.items())
+        opened = range(values)
+        joins = "".join(
+            f" JOIN pair n{i} ON n{i}.row = statement.row AND NOT list_contains(codes, n{i}.code)"
+            + "".join(f" AND n{i}.code <> n{j}.code" for j in range(i))
+            for i in opened
+        )
+        names = "".join(f", r{i}, v{i}" for i in opened)
+        columns = "".join(f", (n{i}.code // {self._entities})::INT AS r{i}, (n{i}.code % {self._entities})::INT AS v{i}" for i in opened)
+        relations = "".join(f", r{i}" for i in opened)
+        numbers = [("k", ends, constants + relations) for ends, constants in _CONSTANTS.items()]
+        numbers += [("b", ends, constants) for ends, constants in _CONSTANTS.items() if values]
+        ranks = ", ".join(f"(dense_rank() OVER (ORDER BY {constants}) - 1)::INT AS {kind}_{ends}" for kind, ends, constants in numbers)
+        hubs = ", ".join(f"{place} IN (FROM hub) AS {place}_hub" for place in ("s", "o", *(f"v{i}" for i in opened)))
         self._db.execute(
-            f"CREATE TABLE {table} AS SELECT *, s IN (FROM hub) AS s_hub, o IN (FROM hub) AS o_hub, {ranks} FROM ("
-            "SELECT s, p, o, q, any_value(len(codes))::INT AS size, bit_or(1 << split)::INT AS mask "
-            "FROM statement JOIN subset USING (row) JOIN pair_set USING (codes) GROUP BY s, p, o, q)"
+            f"CREATE TABLE {table} AS SELECT *, {hubs}, {ranks} FROM ("
+            f"SELECT s, p, o, q{names}, any_value(size)::INT AS size, bit_or(1 << split)::INT AS mask FROM ("
+            f"SELECT s, p, o, q, split, len(codes) + {values} AS size{columns} "
+            f"FROM statement JOIN subset USING (row) JOIN pair_set USING (codes){joins}) GROUP BY s, p, o, q{names})"
         )
         codes = self._db.sql("SELECT codes FROM pair_set ORDER BY q").to_arrow_table()["codes"].combine_chunks()
         self._db.execute("DROP TABLE subset; DROP TABLE pair_set")

@@ -40,7 +40,7 @@ class QuerySettings(Section):
         return self.model_dump(mode="json", exclude={"variant"} if self.variant == "qualified" else None)
 
     def counts_for(self, shape: Shape) -> tuple[tuple[int, int], ...]:
-        """Returns the fewest and the most pairs for each edge of a shape.
+        """Returns the fewest and the most pairs for each edge of a shape; values to be found count, and are always there.
 
         Raises:
             QueryError: The setting names another number of edges than the shape has.
@@ -53,7 +53,8 @@ class QuerySettings(Section):
                 f"qualifiers are for every edge or edge by edge: '{self.qualifiers}' has {len(counts)} edges, "
                 f"and shape '{shape.name}' has {len(shape.edges)}"
             )
-        return counts
+        values = [len(shape.values_of(edge)) for edge in range(len(counts))]
+        return tuple((max(fewest, least), max(most, least)) for (fewest, most), least in zip(counts, values, strict=True))
 
 
 def qualifier_counts(text: str) -> tuple[tuple[int, int], ...]:

@@ -90,8 +90,13 @@ class SparqlEngine:
         Raises:
             InputError: The endpoint holds another graph, or refuses a query.
             StorageError: The endpoint cannot be reached, or fails.
-            UnsupportedError: The shape has too many edges for a key to fit an integer.
+            UnsupportedError: The shape is no conjunction over heads and tails, or has too many edges for a key to fit an integer.
         """
+        if not shape.plain:
+            raise UnsupportedError(
+                f"the engine 'sparql' finds conjunctions over heads and tails, as the paper did, found shape '{shape.name}' "
+                f"('{shape.text}'). Use the engine 'sql'"
+            )
         work, database = self._database.work(shape, split, settings), self._database.connection
         numbers = [f"k{edge}" for edge in range(len(shape.edges))]
         key = pack(numbers, work.radix)
@@ -201,7 +206,7 @@ class _Solutions:
         symmetry = symmetries(self.work.shape, ranges)
         for one, other in symmetry.ascending:
             first &= numbers[one] <= numbers[other]
-        for image in symmetry.images:
+        for image in (found.edges for found in symmetry.images):
             if not all(ranges[edge][0] <= self.counts[other] <= ranges[edge][1] for edge, other in enumerate(image)):
                 continue
             smaller, equal = np.zeros(len(first), bool), np.ones(len(first), bool)

@@ -4,7 +4,7 @@ The result has one row for each distinct (query, answer): ``key`` packs the numb
 integer, ``answer`` is the target, ``solutions`` counts the ways to get there in which an edge is new.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +15,9 @@ from starqe.queries.generate.edges import anchored_ends
 from starqe.queries.generate.engine import CONTEXT
 from starqe.queries.generate.keys import pack
 from starqe.queries.generate.settings import QuerySettings
-from starqe.queries.generate.symmetry import Counts, symmetries
+from starqe.queries.generate.symmetry import Counts, Image, symmetries
 from starqe.queries.shape import TARGET, Shape
+from starqe.queries.tree import Branch, branches
 
 
 class SqlEngine:
@@ -41,54 +42,115 @@ class SqlEngine:
         self._database.close()
 
 
-def solutions_sql(shape: Shape, counts: Counts, table: str, radix: Sequence[int], split: str) -> str:
-    """Compiles a shape to SQL over a table of edge rows.
+def solutions_sql(shape: Shape, counts: Counts, tables: Sequence[str], radix: Sequence[int], split: str) -> str:
+    """Compiles a shape to SQL over tables of edge rows.
 
     For validation and test the paper takes the union, as a bag, over each position j of "edge j is new, every other edge
     is from the context". A combination of edge rows occurs in that bag once per new row, so one join
     that counts them gives the same bag.
 
+    With alternatives or negated parts, the queries are those for which all edges hold together in the context: there the
+    alternatives meet, and the negation excludes something. Their answers are found for each alternative by itself, without what
+    the negated parts exclude, and need a new edge.
+
     Args:
         shape: The shape.
         counts: The range of qualifier counts of each edge.
-        table: A table of edge rows that has the counts of all edges (and maybe more).
+        tables: For each edge a table of edge rows that has the counts of all edges (and maybe more).
         radix: The number of distinct constants of each edge.
         split: The split whose queries are wanted.
 
     Raises:
         UnsupportedError: The shape has too many edges, or too many equal ones, to number its queries.
     """
+    compiler = _Compiler(shape, tables, split)
     edges = range(len(shape.edges))
-    key = pack([_number(shape, edge) for edge in edges], radix)
-    new, context = 1 << SPLITS.index(split), sum(1 << SPLITS.index(part) for part in CONTEXT[split])
-    is_new = [f"((e{i}.mask & {new}) > 0)::INT" for i in edges]
-    conditions = [
-        *(f"(e{i}.mask & {context}) > 0" for i in edges),
-        f"(({' | '.join(f'e{i}.mask' for i in edges)}) & {new}) > 0",
+    matched = [
+        *compiler.held(edges),
         *(f"e{i}.size BETWEEN {fewest} AND {most}" for i, (fewest, most) in enumerate(counts)),
-        *_joins(shape),
         *_no_hubs(shape),
         *_no_collapses(shape),
         *_canonical(shape, counts),
     ]
-    solutions = "count(*)" if new == context else f"sum({' + '.join(is_new)})::BIGINT"
+    if shape.tree is None:
+        key = pack([_number(shape, edge) for edge in edges], radix)
+        conditions = [*matched, compiler.some_new(edges)]
+        return f"SELECT {key} AS key, {compiler.answer(edges)} FROM {compiler.tables(edges)} WHERE {' AND '.join(conditions)} GROUP BY ALL"
+    numbers = ", ".join(f"{_number(shape, edge)} AS k{edge}" for edge in edges)
+    key = pack([f"asked.k{edge}" for edge in edges], radix)
+    found = " UNION ALL ".join(
+        f"SELECT {key} AS key, {compiler.answer(branch.edges)} FROM asked, {compiler.tables(branch.edges)} "
+        f"WHERE {' AND '.join([*compiler.branch(branch), compiler.some_new(branch.edges)])} GROUP BY ALL"
+        for branch in shape.branches
+    )
     return (
-        f"SELECT {key} AS key, {_places(shape, TARGET)[0]} AS answer, {solutions} AS solutions "
-        f"FROM {', '.join(f'{table} e{i}' for i in edges)} WHERE {' AND '.join(conditions)} GROUP BY ALL"
+        f"WITH asked AS MATERIALIZED (SELECT DISTINCT {numbers} FROM {compiler.tables(edges)} WHERE {' AND '.join(matched)}) "
+        f"SELECT key, answer, sum(solutions)::BIGINT AS solutions FROM ({found}) GROUP BY ALL"
     )
 
 
-def _places(shape: Shape, node: str) -> list[str]:
-    """Returns every column that a node is bound by."""
-    return [f"e{i}.{side}" for i, edge in enumerate(shape.edges) for side, end in zip("so", edge, strict=True) if end == node]
+class _Compiler:
+    """The parts of the SQL for one shape and split. The rows of edge i are called ``e{i}``, with a suffix where it is negated."""
+
+    def __init__(self, shape: Shape, tables: Sequence[str], split: str) -> None:
+        self._shape, self._tables = shape, tables
+        self._new, self._context = 1 << SPLITS.index(split), sum(1 << SPLITS.index(part) for part in CONTEXT[split])
+
+    def tables(self, edges: Iterable[int], suffix: str = "") -> str:
+        """The tables of some edges."""
+        return ", ".join(f"{self._tables[i]} e{i}{suffix}" for i in edges)
+
+    def held(self, edges: Iterable[int], suffix: str = "") -> list[str]:
+        """The conditions for edges to hold in the context, with one value for each node."""
+        edges = list(edges)
+        of_node = [_places(self._shape, node, edges, suffix) for node in sorted(self._shape.nodes_of(edges))]
+        joins = [f"{first} = {other}" for first, *others in of_node for other in others]
+        return [*(f"(e{i}{suffix}.mask & {self._context}) > 0" for i in edges), *joins]
+
+    def some_new(self, edges: Iterable[int]) -> str:
+        """The condition for one of some edges to be new."""
+        return f"(({' | '.join(f'e{i}.mask' for i in edges)}) & {self._new}) > 0"
+
+    def answer(self, edges: Sequence[int]) -> str:
+        """The columns ``answer`` and ``solutions``."""
+        is_new = [f"((e{i}.mask & {self._new}) > 0)::INT" for i in edges]
+        solutions = "count(*)" if self._new == self._context else f"sum({' + '.join(is_new)})::BIGINT"
+        return f"{_places(self._shape, TARGET, edges)[0]} AS answer, {solutions} AS solutions"
+
+    def branch(self, branch: Branch, suffix: str = "", outer: Mapping[str, str] | None = None) -> list[str]:
+        """The conditions for a branch to hold for a query that is asked; nodes of the outer part have their values there."""
+        bound = dict(outer or {})
+        shared = [
+            f"{_places(self._shape, node, branch.edges, suffix)[0]} = {bound[node]}"
+            for node in sorted(self._shape.nodes_of(branch.edges) & bound.keys())
+        ]
+        asked = [f"{_number(self._shape, i, suffix)} = asked.k{i}" for i in branch.edges]
+        to_find = self._shape.nodes_of(branch.edges) - {*self._shape.anchors}
+        bound |= {node: _places(self._shape, node, branch.edges, suffix)[0] for node in to_find}
+        excluded = [
+            f"NOT EXISTS (SELECT 1 FROM {self.tables(inner.edges, suffix + 'n')} "
+            f"WHERE {' AND '.join(self.branch(inner, suffix + 'n', bound))})"
+            for part in branch.without
+            for inner in branches(part)
+        ]
+        return [*self.held(branch.edges, suffix), *asked, *shared, *excluded]
 
 
-def _number(shape: Shape, edge: int) -> str:
-    return f"e{edge}.k_{anchored_ends(shape, edge)}"
+def _places(shape: Shape, node: str, edges: Iterable[int] | None = None, suffix: str = "") -> list[str]:
+    """Returns every column that a node is bound by: of all edges, or of these."""
+    sides = {
+        i: [*zip("so", shape.edges[i], strict=True), *((f"v{j}", value) for j, value in enumerate(shape.values_of(i)))]
+        for i in _of(shape, edges)
+    }
+    return [f"e{i}{suffix}.{side}" for i, ends in sides.items() for side, end in ends if end == node]
 
 
-def _joins(shape: Shape) -> list[str]:
-    return [f"{first} = {other}" for node in shape.nodes for first, *others in [_places(shape, node)] for other in others]
+def _of(shape: Shape, edges: Iterable[int] | None) -> Iterable[int]:
+    return range(len(shape.edges)) if edges is None else edges
+
+
+def _number(shape: Shape, edge: int, suffix: str = "") -> str:
+    return f"e{edge}{suffix}.k_{anchored_ends(shape, edge)}"
 
 
 def _no_hubs(shape: Shape) -> list[str]:
@@ -109,10 +171,21 @@ def _canonical(shape: Shape, counts: Counts) -> list[str]:
     symmetry = symmetries(shape, counts)
     found = [f"{_number(shape, one)} <= {_number(shape, other)}" for one, other in symmetry.ascending]
     for image in symmetry.images:
-        if (applies := _image_exists(shape, counts, image)) is not None:
-            condition = _not_above(shape, image)
+        if (applies := _image_exists(shape, counts, image.edges)) is not None:
+            condition = _not_above(list(_compared(shape, image)))
             found.append(f"(NOT ({' AND '.join(applies)}) OR {condition})" if applies else condition)
     return found
+
+
+def _compared(shape: Shape, image: Image) -> Iterator[tuple[str, str]]:
+    """Yields the numbers of a query, in the order of the edges, each with the one that stands there in its image."""
+    for edge, other in enumerate(image.edges):
+        if not shape.values_of(edge):
+            yield _number(shape, edge), _number(shape, other)
+            continue
+        ends = anchored_ends(shape, edge)  # without the relations of values, which may stand in another order
+        yield f"e{edge}.b_{ends}", f"e{other}.b_{ends}"
+        yield from ((f"e{edge}.r{place}", f"e{other}.r{its}") for place, its in enumerate(image.values[edge]))
 
 
 def _image_exists(shape: Shape, counts: Counts, image: Sequence[int]) -> list[str] | None:
@@ -131,17 +204,16 @@ def _image_exists(shape: Shape, counts: Counts, image: Sequence[int]) -> list[st
     return found
 
 
-def _not_above(shape: Shape, image: Sequence[int]) -> str:
-    """Compares the numbers of a query with those of its image in the order of the edges; what must be equal by then is skipped."""
-    equal = [{edge} for edge in range(len(image))]
+def _not_above(compared: Sequence[tuple[str, str]]) -> str:
+    """Compares a query with its image, number by number; what must be equal by then is skipped."""
+    equal = [{number} for number in dict.fromkeys(number for pair in compared for number in pair)]
     steps = []
-    for edge, other in enumerate(image):
-        group, other_group = (next(one for one in equal if member in one) for member in (edge, other))
+    for one, other in compared:
+        group, other_group = (next(members for members in equal if number in members) for number in (one, other))
         if group is not other_group:
-            steps.append((edge, other))
-            equal = [one for one in equal if one is not group and one is not other_group] + [group | other_group]
+            steps.append((one, other))
+            equal = [members for members in equal if members is not group and members is not other_group] + [group | other_group]
     condition = ""
-    for edge, other in reversed(steps):
-        one, two = _number(shape, edge), _number(shape, other)
-        condition = f"({one} < {two} OR ({one} = {two} AND {condition}))" if condition else f"{one} <= {two}"
-    return condition
+    for one, other in reversed(steps):
+        condition = f"({one} < {other} OR ({one} = {other} AND {condition}))" if condition else f"{one} <= {other}"
+    return condition or "true"

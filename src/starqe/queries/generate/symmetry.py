@@ -4,13 +4,14 @@ Equal queries are kept once: of all equivalent orders of their edges, the one wi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, permutations, product
 from math import factorial, prod
 
 from starqe.errors import UnsupportedError
 from starqe.queries.shape import TARGET, Shape, node_kind
+from starqe.queries.tree import renumbered
 
 MOST_IMAGES = 5_040
 """Maximum number of orders of edges that are compared one by one."""
@@ -19,14 +20,23 @@ Counts = Sequence[tuple[int, int]]
 """The fewest and the most qualifier pairs of each edge."""
 
 
+@dataclass(frozen=True, order=True)
+class Image:
+    """An equivalent order of the edges: ``edge i -> edge edges[i]``."""
+
+    edges: tuple[int, ...]
+    values: tuple[tuple[int, ...], ...] = ()
+    """For each edge the places, at its image, of its qualifier values that are variables; empty if no edge has any."""
+
+
 @dataclass(frozen=True)
 class Symmetries:
     """What makes a query the first of its equals: edges whose numbers ascend, and images that are not smaller."""
 
     ascending: tuple[tuple[int, int], ...]
     """Neighbours among freely interchangeable edges: the number of the first is at most that of the second."""
-    images: tuple[tuple[int, ...], ...]
-    """The other equivalent orders of the edges: ``edge i -> edge p[i]``. They keep the order of interchangeable edges."""
+    images: tuple[Image, ...]
+    """The other equivalent orders of the edges. They keep the order of interchangeable edges."""
 
 
 def symmetries(shape: Shape, counts: Counts) -> Symmetries:
@@ -38,6 +48,8 @@ def symmetries(shape: Shape, counts: Counts) -> Symmetries:
     Raises:
         UnsupportedError: There are too many to compare.
     """
+    if not shape.plain:
+        return Symmetries((), tuple(sorted(_tried(shape))))
     ends = [tuple("" if node_kind(node) == "anchor" else node for node in edge) for edge in shape.edges]
     alike: dict[tuple[str, ...], list[int]] = {}
     for index, edge in enumerate(ends):
@@ -62,7 +74,39 @@ def symmetries(shape: Shape, counts: Counts) -> Symmetries:
             found.add(tuple(mapped[edge] for edge in range(len(shape.edges))))
     found.discard(tuple(range(len(shape.edges))))
     ascending = tuple(pair for edge, own in alike.items() if free[edge] for pair in pairwise(own))
-    return Symmetries(tuple(sorted(ascending)), tuple(sorted(found)))
+    return Symmetries(tuple(sorted(ascending)), tuple(Image(edges) for edges in sorted(found)))
+
+
+def _tried(shape: Shape) -> Iterator[Image]:
+    """Tries every order of the edges of a shape with alternatives, negated parts or open values, which has few edges.
+
+    Raises:
+        UnsupportedError: There are too many orders.
+    """
+    edges = range(len(shape.edges))
+    if factorial(len(edges)) > MOST_IMAGES:
+        raise UnsupportedError(
+            f"shape '{shape.name}': at most {MOST_IMAGES:,} orders of edges are compared, which is 7 edges where there are alternatives, "
+            f"negations or values to be found; found {len(edges)} edges"
+        )
+    tree = renumbered(shape.formula, lambda edge: edge)
+    for order in permutations(edges):
+        if renumbered(shape.formula, order.__getitem__) != tree:
+            continue
+        inner = [node for node in shape.nodes if node_kind(node) == "variable"]
+        for names in permutations(inner):
+            rename = {TARGET: TARGET, **dict(zip(inner, names, strict=True))}
+            if all(_alike(shape, edge, order[edge], rename) for edge in edges):
+                places = tuple(tuple(shape.values_of(order[edge]).index(rename[node]) for node in shape.values_of(edge)) for edge in edges)
+                if order != tuple(edges) or any(of_edge != tuple(sorted(of_edge)) for of_edge in places):
+                    yield Image(order, places if shape.values else ())
+
+
+def _alike(shape: Shape, edge: int, other: int, rename: Mapping[str, str]) -> bool:
+    """Whether renaming the nodes of one edge gives those of another; any anchor fits any other."""
+    ends = zip(shape.edges[edge], shape.edges[other], strict=True)
+    same_ends = all(node_kind(one) == node_kind(two) == "anchor" or rename.get(one) == two for one, two in ends)
+    return same_ends and {rename[node] for node in shape.values_of(edge)} == {*shape.values_of(other)}
 
 
 def _renamings(shape: Shape, ends: Counter[tuple[str, ...]]) -> Iterator[dict[str, str]]:

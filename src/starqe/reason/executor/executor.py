@@ -159,7 +159,7 @@ class Executor:
             DeadlineError: The time is up.
         """
         questions = questions_of_rows(table, np.array([row]))
-        if plan_of(questions.pattern).binds and answer in self._known_answers(table, row, deadline):
+        if table.shape.plain and plan_of(questions.pattern).binds and answer in self._known_answers(table, row, deadline):
             plan, execution = self._explaining(questions, deadline)
             return explain_known(execution, plan, self._facts_of(table, row, answer, deadline))
         return self._explain(questions, [[answer]], deadline)[0]
@@ -178,9 +178,14 @@ class Executor:
     def _known_answers(self, table: QueryTable, row: int, deadline: Deadline) -> np.ndarray:
         """Returns the answers that facts alone entail: from bound variables facts are followed for their candidates only.
 
-        Where there are too many facts to join, none: the slack says then that others may be true.
+        Where there are too many facts to join, none: the slack says then that others may be true. None with a negation, either:
+        that a fact is missing makes nothing quite true.
         """
         with suppress(UnsupportedError):
+            if table.shape.negated:
+                return np.empty(0, np.int32)
+            if not table.shape.plain:
+                return exact.answer_rows(self.known, table, [row], PARTIAL_SOLUTIONS)[0]
             return exact.answer(self.known, Query.from_row(table, row, self.known.graph), PARTIAL_SOLUTIONS, deadline)
         return np.empty(0, np.int32)
 

@@ -16,8 +16,9 @@ from starqe.errors import QueryError, UnsupportedError
 from starqe.kg.graph import Graph
 from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
 from starqe.queries.query import Query
-from starqe.queries.shape import TARGET, Shape, node_kind
+from starqe.queries.shape import TARGET, Shape
 from starqe.queries.table import QueryTable
+from starqe.queries.tree import Tree as EdgeTree
 
 ANY = -1
 """The relation in a label where a variable stands for it."""
@@ -124,9 +125,21 @@ def pattern_of_shape(shape: Shape) -> Pattern:
     """
     if shape.of_kind("blank"):
         raise UnsupportedError(f"reasoning takes statements with qualifiers, found a reified shape: '{shape.text}'. Undo the reification")
-    edges = tuple(Edge(head, tail) for head, tail in shape.edges)
-    tree: Tree = And(tuple(range(len(edges)))) if len(edges) > 1 else 0
-    return Pattern(edges, tree, (TARGET,), tuple(node for node in shape.nodes if node_kind(node) == "anchor"))
+    edges = tuple(Edge(*ends, values=tuple((None, node) for node in shape.values_of(edge))) for edge, ends in enumerate(shape.edges))
+    return Pattern(edges, _copied(shape.formula), (TARGET,), shape.anchors)
+
+
+def _copied(tree: EdgeTree) -> Tree:
+    """Returns the tree of a shape as that of a pattern."""
+    match tree:
+        case int():
+            return tree
+        case Not():
+            return Not(_copied(tree.part))
+        case And():
+            return And(tuple(map(_copied, tree.parts)))
+        case Or():
+            return Or(tuple(map(_copied, tree.parts)))
 
 
 def questions_of_rows(table: QueryTable, rows: np.ndarray) -> Questions:
@@ -135,7 +148,8 @@ def questions_of_rows(table: QueryTable, rows: np.ndarray) -> Questions:
     edges = range(len(pattern.edges))
     constants = {node: table.anchors[rows, column].astype(np.int64) for column, node in enumerate(table.shape.anchors)}
     labels = [[(int(table.relations[row, e]), tuple(sorted({*table.pairs_of(row, e)}))) for e in edges] for row in rows.tolist()]
-    return Questions(pattern, constants, labels, [[()] * len(edges)] * len(rows))
+    opened = [[tuple(relation for relation, _ in table.open_pairs_of(row, e)) for e in edges] for row in rows.tolist()]
+    return Questions(pattern, constants, labels, opened)
 
 
 def question_of(query: Query, graph: Graph) -> Questions:
