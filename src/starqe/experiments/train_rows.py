@@ -1,7 +1,7 @@
 """Trains the missing models of a table, each for its share of the budget."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
+from starqe.learn.config import TrainConfig
 from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
 
@@ -118,11 +119,32 @@ def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
     judged = [shape for shape in config.shapes if shape in available.get("valid", {})]
     validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
-    return train_to_the_end(work, run, QueryLesson(run, tables, validation), minutes)
+    lesson = QueryLesson(run, tables, validation)
+    sizes = {shape: available["train"][shape] for shape in shapes}
+    return train_to_the_end(work, run, lesson, minutes, lambda queries: {"passes": passes(config, sizes, queries / lesson.per_epoch)})
 
 
-def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:
-    """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished."""
+def passes(config: TrainConfig, sizes: Mapping[str, int], epochs: float) -> dict[str, float]:
+    """Computes how often a training saw the training queries of each shape, on average: an epoch has only some of a large table."""
+    return {shape: round(epochs * min(1.0, config.queries_per_shape / size), 2) for shape, size in sizes.items()}
+
+
+def train_to_the_end(
+    work: WorkFolder,
+    run: RunFolder[Any],
+    lesson: Lesson[Any],
+    minutes: float | None,
+    more: Callable[[int], dict[str, Any]] = lambda _: {},
+) -> dict[str, Any]:
+    """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished.
+
+    Args:
+        work: The folder.
+        run: The run to train.
+        lesson: What it learns.
+        minutes: Its time; None leaves it to the recipe.
+        more: Further entries of the record, as a function of the number of queries seen.
+    """
     trainer = Trainer(run, lesson, minutes, _Epochs(work).note)
     trainer.resume()
     counters = trainer.train()
@@ -136,6 +158,7 @@ def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any],
         "starqe": version_text(),
         "threads": torch.get_num_threads(),
         "device": str(trainer.device),
+        **more(counters.queries),
     }
     write_json(run.folder / RECORD, record)
     return record
