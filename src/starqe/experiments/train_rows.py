@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from starqe.errors import MeasureError, QueryError, TrainingError, UnsupportedError
+from starqe.errors import InputError, MeasureError, QueryError, TrainingError, UnsupportedError
 from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
@@ -51,8 +51,11 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
 
     The first call with a budget divides it among the missing models, and later calls with the same budget keep that plan: so
     an interrupted table takes as long in total as an uninterrupted one.
+
+    Raises:
+        InputError: A wanted row is not in the table.
     """
-    jobs = [(regime, seed) for regime in dict.fromkeys(ROWS[table].values()) for seed in work.seeds]
+    jobs = [(regime, seed) for regime in _wanted(work, table) for seed in work.seeds]
     missing = [job for job in jobs if finished(work, job) is None]
     if not work.settings.budget or not missing:
         return dict.fromkeys(missing)
@@ -64,6 +67,14 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
         minutes = {_name(job): share for job, share in divided.items()}
         write_json(path, {"budget": work.settings.budget, "minutes": minutes})
     return {job: minutes[_name(job)] for job in missing}
+
+
+def _wanted(work: WorkFolder, table: str) -> list[str]:
+    """Returns the regimes of the wanted rows, each once, in the order in which they are wanted."""
+    trained = ROWS[table]
+    if unknown := [name for name in work.settings.rows if name not in trained]:
+        raise InputError(f"the rows of '{table}' that are trained are {', '.join(trained)}; found '{unknown[0]}'")
+    return list(dict.fromkeys(trained[name] for name in work.settings.rows or trained))
 
 
 def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
