@@ -19,14 +19,15 @@ from filelock import FileLock
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
 from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, regime_recipe, reproduce
 from starqe.experiments.findings import FINDINGS, verdicts
-from starqe.experiments.train_rows import plan, shares, unequal
+from starqe.experiments.model_tables import against_paper
+from starqe.experiments.train_rows import passes, plan, shares, unequal
 from starqe.folders import LOCK
 from starqe.kg import Statement, graph_of, save_graph
 from starqe.learn import Run, preset
 from starqe.measure.metrics import AVERAGES
 from starqe.measure.paper import PAPER, published
 from starqe.measure.rows import AVERAGE, Row
-from starqe.queries import SHAPES, generate
+from starqe.queries import SHAPES, generate, load_queries
 
 MRR = Row(name="", shape=AVERAGE, metric="MRR", average="macro", protocol="paper", n=9, seed=0, ours=None)
 SMALL = Settings(budget=0.02, limit=10, sources=("all splits",), minimum=2)
@@ -88,9 +89,9 @@ def test_a_second_call_trains_and_evaluates_nothing_and_says_the_same(work: Path
 def test_tables_share_the_models_of_equal_recipes(work: Path) -> None:
     results, _ = reproduce("diameter", work, settings=SMALL)
     said: list[str] = []
-    other, _ = reproduce("generalisation", work, settings=SMALL, tell=said.append)
+    other, _ = reproduce("results", work, settings=SMALL, tell=said.append)
     assert not any(text.startswith("starqe-0: training") for text in said)
-    numbers = [[row.ours for row in report.rows if row.name in ("StarQE", "StarQE-like")] for report in (results, other)]
+    numbers = [[row.ours for row in report.rows if row.name == "StarQE"] for report in (results, other)]
     assert numbers[0] == numbers[1]
 
 
@@ -130,7 +131,14 @@ def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divide
     assert plan(place, "results") == {("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
     more = open_work(fresh, settings=Settings(budget=12))
     assert plan(more, "results") == {("triple-only", 0): 4, ("reification", 0): 6, ("zero-layers", 0): 2}
-    assert plan(open_work(fresh), "faithfulness") == {("mpqe-like", 0): None}
+    assert plan(open_work(fresh), "diameter") == {("diameter", 0): None, ("diameter-plus-one", 0): None}
+
+
+def test_only_the_wanted_rows_are_trained_in_the_order_in_which_they_are_wanted(fresh: Path) -> None:
+    wanted = open_work(fresh, settings=Settings(rows=("MPQE-like", "Q2B-like"), budget=4))
+    assert plan(wanted, "generalisation") == {("mpqe-like", 0): 1, ("q2b-like", 0): 3}
+    with pytest.raises(InputError, match=r"the rows of 'results' that are trained are StarQE, .*; found 'MPQE-like'"):
+        plan(wanted, "results")
 
 
 def test_rows_that_were_trained_for_unequal_times_are_said_to_be(fresh: Path) -> None:
@@ -143,11 +151,11 @@ def test_rows_that_were_trained_for_unequal_times_are_said_to_be(fresh: Path) ->
             (folder / "trained.json").write_text(json.dumps({"granted": minutes}))
         return unequal(place, "faithfulness")
 
-    assert note(starqe=2.0) == []
-    assert note(mpqe_like=1.0) == []  # its weight is half
-    assert "(starqe-0 2 minutes, mpqe-like-0 5 minutes), which adds to their differences" in note(mpqe_like=5.0)[0]
-    assert "(starqe-0 2 minutes, mpqe-like-0 to its end), which adds to their differences" in note(mpqe_like=None)[0]
-    assert note(starqe=None) == []
+    assert note(starqe_like=2.0) == []
+    assert note(mpqe_like=0.5) == []  # its weight is a quarter
+    assert "(starqe-like-0 2 minutes, mpqe-like-0 5 minutes), which adds to their differences" in note(mpqe_like=5.0)[0]
+    assert "(starqe-like-0 2 minutes, mpqe-like-0 to its end), which adds to their differences" in note(mpqe_like=None)[0]
+    assert note(starqe_like=None) == []
 
 
 def test_two_commands_do_not_work_in_one_folder(fresh: Path) -> None:
@@ -183,7 +191,7 @@ def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp
 
 def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) -> None:
     place = open_work(fresh)
-    Run.create(place.run_folder("starqe", 0), preset("demo"), place.graph)
+    Run.create(place.run_folder("starqe-like", 0), preset("demo"), place.graph)
     with pytest.raises(ConfigError, match="has another recipe"):
         reproduce("faithfulness", fresh)
 
@@ -248,7 +256,51 @@ def test_a_regime_is_the_papers_in_both_recipes(regime: str) -> None:
     assert (ours.model.layers == 0) == (paper.model.layers == 0)
     assert (ours.train.loss, paper.train.loss, paper.train.one_hop) == ("softmax", "binary", "none")
     differing = {key for key, value in ours.model.model_dump().items() if value != preset("starqe-fast").model.model_dump()[key]}
-    assert differing <= {"layers", "pooling", "steps"}
+    assert differing <= {"layers", "pooling", "steps", "weighting"}
+
+
+@pytest.mark.parametrize("regime", ROWS["generalisation"].values())
+def test_a_row_about_generalisation_sees_its_own_queries_only_and_by_passes(regime: str) -> None:
+    ours, like = regime_recipe(regime, 0), regime_recipe("starqe-like", 0)
+    assert (ours.train.one_hop, ours.train.varied_per_shape, ours.train.validation_queries) == ("none", 0, 0)
+    assert passes(ours.train, {"1p": 24_819}, ours.train.epochs) == {"1p": ours.train.epochs}
+    differing = {key for key, value in ours.train.model_dump().items() if value != like.train.model_dump()[key]}
+    assert differing <= {"shapes", "variant", "epochs"}
+    paper = regime_recipe(regime, 0, as_published=True).model
+    assert (ours.model.pooling, ours.model.layers) == (paper.pooling, paper.layers)
+    assert ours.model.weighting == ("symmetric" if regime == "mpqe-like" else paper.weighting)
+
+
+def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:
+    config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10})
+    assert passes(config, {"1p": 8, "2p": 40}, 6.0) == {"1p": 6.0, "2p": 1.5}
+    assert passes(config, {"1p": 8, "2p": 40}, 0.5) == {"1p": 0.5, "2p": 0.12}
+
+
+@pytest.mark.full
+def test_the_passes_of_a_row_are_recorded_and_told(fresh: Path) -> None:
+    report, _ = reproduce("faithfulness", fresh, settings=Settings(limit=5))
+    record = json.loads((fresh / "runs" / "mpqe-like-0" / "trained.json").read_text())
+    table = load_queries(fresh / "queries", "train", ["1p"])["1p"]
+    assert record["passes"] == {"1p": round(record["queries"] / len(table), 2)}
+    assert f"{record['queries']:,} queries (passes: 1p {record['passes']['1p']:.3g})" in report.provenance["training"]
+
+
+def test_the_cells_below_the_paper_are_counted_and_named() -> None:
+    rows = [
+        replace(MRR, name="Q2B-like", average=average, shape=shape, ours=ours, paper=42.0, protocol=protocol)
+        for average, shape, ours, protocol in (
+            ("micro", "2p", 41.9, "paper"),
+            ("micro", "3p", 42.0, "paper"),
+            ("macro", "1p", 1.0, "paper"),
+            ("micro", "1p", 1.0, "strict"),
+            ("micro", AVERAGE, 1.0, "paper"),
+        )
+    ]
+    oracle = replace(rows[0], name="Oracle (test)")
+    assert against_paper([*rows, oracle], {"Q2B-like": ""}) == [
+        "MRR, micro: 1 of 2 cells are at or above the paper's; below: Q2B-like 2p (41.9, the paper 42.0)."
+    ]
 
 
 def published_rows(table: str) -> list[Row]:

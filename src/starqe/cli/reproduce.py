@@ -25,6 +25,7 @@ def reproduce(
         Path | None, typer.Option("--out", help="The folder to work in and to resume from; tables share it. Left out: nothing is kept.")
     ] = None,
     as_published: Annotated[bool, typer.Option("--as-published", help="Train with the paper's hyper-parameters and loss.")] = False,
+    rows: Annotated[str | None, typer.Option(help="Train these rows only, separated by commas, such as MPQE-like.")] = None,
     seeds: Annotated[int, typer.Option(help="The number of seeds per row: mean and standard deviation.")] = 1,
     budget: Annotated[float | None, typer.Option(help="Minutes of training, divided among the missing rows; 0: none.")] = None,
     limit: Annotated[int | None, typer.Option(help="Queries per shape; if left out 5,000 (reasoning 2,000; embedded graph 100).")] = None,
@@ -43,10 +44,15 @@ def reproduce(
     if threads or graph is None:
         torch.set_num_threads(threads or 1)
     values = {"as_published": as_published, "seeds": seeds, "budget": budget, "limit": limit, "minimum": minimum, "run": run}
-    settings = Settings.parse({**values, "sources": tuple(source.strip() for source in sources.split(","))})
+    lists = {"sources": _names(sources), "rows": _names(rows or "")}
+    settings = Settings.parse({**values, **lists})
     with _folder(out, kept_nowhere=graph is None or table in ("statistics", "oracle")) as folder:
         report, files = make(table, folder, graph, queries, settings, lambda text: print(text, file=sys.stderr, flush=True))
         print_json([row.to_json() for row in report.rows]) if as_json else _print(report, files if out else [])
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 @contextlib.contextmanager

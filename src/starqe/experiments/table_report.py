@@ -101,10 +101,15 @@ def _made_by(record: Mapping[str, Any]) -> str:
     return f" (by starqe {made_by})" if made_by and made_by != version_text() else ""
 
 
+def _passes(record: Mapping[str, Any]) -> str:
+    parts = ", ".join(f"{shape} {count:.3g}" for shape, count in record.get("passes", {}).items())
+    return f" (passes: {parts})" if parts else ""
+
+
 def _trained(work: WorkFolder, row: str, regime: str) -> str:
     records = [(seed, finished(work, (regime, seed))) for seed in work.seeds]
     texts = [
-        f"{record['minutes']:.3g} minutes, {record['queries']:,} queries, threads {record['threads']}{_made_by(record)}"
+        f"{record['minutes']:.3g} minutes, {record['queries']:,} queries{_passes(record)}, threads {record['threads']}{_made_by(record)}"
         if record
         else "not run"
         for _, record in records

@@ -1,16 +1,17 @@
 """Trains the missing models of a table, each for its share of the budget."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from starqe.errors import MeasureError, QueryError, TrainingError, UnsupportedError
+from starqe.errors import InputError, MeasureError, QueryError, TrainingError, UnsupportedError
 from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
+from starqe.learn.config import TrainConfig
 from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
 
@@ -50,8 +51,11 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
 
     The first call with a budget divides it among the missing models, and later calls with the same budget keep that plan: so
     an interrupted table takes as long in total as an uninterrupted one.
+
+    Raises:
+        InputError: A wanted row is not in the table.
     """
-    jobs = [(regime, seed) for regime in dict.fromkeys(ROWS[table].values()) for seed in work.seeds]
+    jobs = [(regime, seed) for regime in _wanted(work, table) for seed in work.seeds]
     missing = [job for job in jobs if finished(work, job) is None]
     if not work.settings.budget or not missing:
         return dict.fromkeys(missing)
@@ -63,6 +67,14 @@ def plan(work: WorkFolder, table: str) -> dict[Job, float | None]:
         minutes = {_name(job): share for job, share in divided.items()}
         write_json(path, {"budget": work.settings.budget, "minutes": minutes})
     return {job: minutes[_name(job)] for job in missing}
+
+
+def _wanted(work: WorkFolder, table: str) -> list[str]:
+    """Returns the regimes of the wanted rows, each once, in the order in which they are wanted."""
+    trained = ROWS[table]
+    if unknown := [name for name in work.settings.rows if name not in trained]:
+        raise InputError(f"the rows of '{table}' that are trained are {', '.join(trained)}; found '{unknown[0]}'")
+    return list(dict.fromkeys(trained[name] for name in work.settings.rows or trained))
 
 
 def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
@@ -118,11 +130,32 @@ def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
     judged = [shape for shape in config.shapes if shape in available.get("valid", {})]
     validation = load_queries(work.queries, "valid", judged, config.validation_queries, work.graph) if judged else {}
-    return train_to_the_end(work, run, QueryLesson(run, tables, validation), minutes)
+    lesson = QueryLesson(run, tables, validation)
+    sizes = {shape: available["train"][shape] for shape in shapes}
+    return train_to_the_end(work, run, lesson, minutes, lambda queries: {"passes": passes(config, sizes, queries / lesson.per_epoch)})
 
 
-def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any], minutes: float | None) -> dict[str, Any]:
-    """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished."""
+def passes(config: TrainConfig, sizes: Mapping[str, int], epochs: float) -> dict[str, float]:
+    """Computes how often a training saw the training queries of each shape, on average: an epoch has only some of a large table."""
+    return {shape: round(epochs * min(1.0, config.queries_per_shape / size), 2) for shape, size in sizes.items()}
+
+
+def train_to_the_end(
+    work: WorkFolder,
+    run: RunFolder[Any],
+    lesson: Lesson[Any],
+    minutes: float | None,
+    more: Callable[[int], dict[str, Any]] = lambda _: {},
+) -> dict[str, Any]:
+    """Trains a run, from its last checkpoint if there is one, and writes the record that it is finished.
+
+    Args:
+        work: The folder.
+        run: The run to train.
+        lesson: What it learns.
+        minutes: Its time; None leaves it to the recipe.
+        more: Further entries of the record, as a function of the number of queries seen.
+    """
     trainer = Trainer(run, lesson, minutes, _Epochs(work).note)
     trainer.resume()
     counters = trainer.train()
@@ -136,6 +169,7 @@ def train_to_the_end(work: WorkFolder, run: RunFolder[Any], lesson: Lesson[Any],
         "starqe": version_text(),
         "threads": torch.get_num_threads(),
         "device": str(trainer.device),
+        **more(counters.queries),
     }
     write_json(run.folder / RECORD, record)
     return record

@@ -38,6 +38,8 @@ class Settings(Section):
     """With the paper's hyper-parameters and loss, instead of ours."""
     seeds: int = pydantic.Field(default=1, ge=1)
     """The number of seeds: every row is trained with the seeds 0, 1, …"""
+    rows: tuple[str, ...] = ()
+    """The rows of the table that may be trained. Left out: all."""
     budget: float | None = pydantic.Field(default=None, ge=0)
     """Minutes of training in all; 0 trains nothing. Left out: the recipes decide."""
     limit: int | None = pydantic.Field(default=None, ge=1)
