@@ -35,7 +35,7 @@ _SKIPPED = re.compile(
     r'|"(?:[^"\\\r\n]|\\.)*"|' + r"'(?:[^'\\\r\n]|\\.)*'"
     r'|<[^<>"{}|^`\\\s]*>|#[^\r\n]*|[?$]\w+|[\w.-]*:[\w.:%-]*'
 )
-_SERVICE = re.compile(r"\bSERVICE\b", re.IGNORECASE)
+_SERVICE, _GRAPHS = (re.compile(rf"\b({words})\b", re.IGNORECASE) for words in ("SERVICE", "GRAPH|FROM"))
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,10 @@ class KnownStore:
 
         Raises:
             QueryError: The text is not SPARQL.
-            UnsupportedError: It asks another service, or needs more memory than it may take.
+            UnsupportedError: It asks another service or names a graph, or needs more memory than it may take.
             DeadlineError: The deadline is over.
         """
-        if _SERVICE.search(_SKIPPED.sub(" ", text)):
-            raise UnsupportedError("queries are answered from this graph alone, found SERVICE. Ask the other service by itself")
+        check_words(text, one_graph=isinstance(self._source, Graph))
         while not self._turn.acquire(timeout=_POLL_SECONDS):
             deadline.check()
         try:
@@ -189,6 +188,19 @@ class KnownStore:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def check_words(text: str, one_graph: bool = True) -> None:
+    """Checks that a query asks this store, and if it holds one graph, that it names no other.
+
+    Raises:
+        UnsupportedError: It has SERVICE, GRAPH or FROM.
+    """
+    words = _SKIPPED.sub(" ", text)
+    if _SERVICE.search(words):
+        raise UnsupportedError("queries are answered from this graph alone, found SERVICE. Ask the other service by itself")
+    if one_graph and (found := _GRAPHS.search(words)):
+        raise UnsupportedError(f"there is one graph here, found {found[1].upper()}. Leave it out")
 
 
 def _replies(connection: Connection, deadline: Deadline) -> Iterator[dict[str, Any]]:
