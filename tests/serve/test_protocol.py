@@ -199,12 +199,35 @@ def test_rows_of_known_facts_are_cut_at_the_limit_of_the_service_and_that_is_sai
         ("INSERT DATA { <urn:a> <urn:b> <urn:c> }", "INSERT"),
         ("SELECT * { SERVICE <http://localhost/> { ?s ?p ?o } }", "SERVICE"),
         ("SELECT ?s FROM <urn:g> { ?s ?p ?o }", "FROM"),
+        ("SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } }", "GRAPH"),
     ],
 )
 def test_updates_and_other_graphs_are_refused_by_name(client, query, word):
     response = client.get("/sparql", params={"query": query})
     assert response.status_code == 400
     assert word in response.json()["error"]["message"]
+
+
+UNKNOWN = {
+    "entity": "SELECT ?who { ?who <%srelation/bornIn> <urn:nowhere> }",
+    "relation": "SELECT ?who { ?who <urn:no> <%sUlm> }",
+    "values": "SELECT ?who { VALUES ?where { <urn:nowhere> } ?who <%srelation/bornIn> ?where }",
+    "string": 'SELECT ?who { ?who <%srelation/bornIn> "Nowhere" }',
+    "number": "SELECT ?who { ?who <%srelation/bornIn> 1879 }",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
+def test_a_term_that_no_fact_has_gives_no_row_as_in_any_store(client, text):
+    """Clients that join with other stores send names that this graph does not have."""
+    response = client.get("/sparql", params={"query": text % SCIENCE})
+    assert (response.status_code, response.json()["results"]["bindings"]) == (200, [])
+    assert response.headers[NOTE]
+
+
+def test_relative_iris_are_resolved_against_the_address_of_the_service(client):
+    response = client.get("/sparql", params={"query": "CONSTRUCT { <a> <b> <c> } {}"}, headers={"Accept": "application/n-triples"})
+    assert response.text == "<http://localhost/a> <http://localhost/b> <http://localhost/c> .\n"
 
 
 def test_a_query_of_known_facts_that_takes_too_long_is_503_and_others_are_answered(client_with):

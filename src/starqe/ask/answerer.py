@@ -178,11 +178,12 @@ class Answerer:
             raise QueryError(f"a query has at most {max_atoms} atoms here, found {len(request.query.all_atoms)}. Ask for less at once")
         return request
 
-    def ask_known(self, text: str, *, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER) -> StoreResult:
+    def ask_known(self, text: str, *, base: str | None = None, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER) -> StoreResult:
         """Answers any SPARQL query from what is known, as a store that holds the graph does; nothing is predicted.
 
         Args:
             text: SPARQL in any form; names are written as IRIs, or with the prefixes that need no declaration.
+            base: What relative IRIs are resolved against, if the text has no BASE.
             max_rows: At most this many rows or triples.
             deadline: When to stop.
 
@@ -191,7 +192,7 @@ class Answerer:
             UnsupportedError: It asks another service, or needs too much memory.
             DeadlineError: The time is up.
         """
-        return self._store.query(text, prefixes=predefined_prefixes(self.graph), max_rows=max_rows, deadline=deadline)
+        return self._store.query(text, prefixes=predefined_prefixes(self.graph), base=base, max_rows=max_rows, deadline=deadline)
 
     def close(self) -> None:
         """Ends the process that answers any SPARQL, if it was started."""

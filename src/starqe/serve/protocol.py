@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from starqe.ask import THRESHOLD
-from starqe.errors import KnownOnlyError
+from starqe.errors import KnownOnlyError, UnknownTermError
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import Rows, Triples
 from starqe.serve.api import documented
@@ -75,7 +75,7 @@ def sparql_routes(service: Service) -> APIRouter:
         text, accept = _query(given), ",".join(client.headers.getlist("accept"))
         try:
             request = await service.read(text, client)
-        except KnownOnlyError as error:
+        except (KnownOnlyError, UnknownTermError) as error:
             return await respond_known(client, text, accept, f"{KNOWN_ONLY} {error}")
         media_type = _chosen(accept, FORMS)
         options = _options(given, request)

@@ -139,7 +139,8 @@ class Service:
         waiting = threading.Event()
         waiting.set()
         deadline = Deadline(self.settings.seconds, waiting.is_set)
-        found = self._storing.submit(lambda: self.answerer.ask_known(text, max_rows=self.settings.known, deadline=deadline))
+        base, most = str(client.url.replace(query=None)), self.settings.known
+        found = self._storing.submit(lambda: self.answerer.ask_known(text, base=base, max_rows=most, deadline=deadline))
         try:
             return await self.batches.first(asyncio.wrap_future(found), _gone(client))
         finally:

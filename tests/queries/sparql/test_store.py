@@ -1,5 +1,7 @@
 """Any SPARQL over what is known: the rows of a store, within limits of time, memory and rows."""
 
+import re
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +11,7 @@ import pytest
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError, QueryError, UnsupportedError
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql.store import KnownStore, Rows, Triples
+from starqe.queries.sparql.store import Dataset, KnownStore, Rows, Triples
 
 ENTITY, RELATION = "urn:starqe:entity:", "urn:starqe:relation:"
 PREFIXES = {"e": ENTITY, "r": RELATION}
@@ -76,6 +78,42 @@ def test_a_text_that_is_no_sparql_is_refused(store):
 def test_no_other_service_is_asked(store, text):
     with pytest.raises(UnsupportedError, match="from this graph alone, found SERVICE"):
         store.query(text)
+
+
+HIDDEN = '''ASK { ?s ?p ?o FILTER (?o != """a\\""" b """) SERVICE <%s> { ?s ?p ?o } FILTER (?o != """ """) }'''
+
+
+def test_a_service_that_strings_seem_to_hide_is_found(store):
+    with pytest.raises(UnsupportedError, match="found SERVICE"):
+        store.query(HIDDEN % "http://localhost:1/")
+
+
+def test_no_query_opens_a_connection_even_if_the_word_is_missed(store, monkeypatch):
+    monkeypatch.setattr("starqe.queries.sparql.store._SERVICE", re.compile("never"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        with pytest.raises(UnsupportedError, match="cannot answer"):
+            store.query(HIDDEN % f"http://127.0.0.1:{server.getsockname()[1]}/", deadline=Deadline(5))
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_relative_iris_have_the_base_that_is_given(store):
+    found = store.query("CONSTRUCT { <a> <b> <c> } {}", base="http://example.org/x/")
+    assert found == Triples(("<http://example.org/x/a> <http://example.org/x/b> <http://example.org/x/c> .",), True)
+
+
+def test_a_file_of_quads_is_loaded_as_it_is_and_a_query_sees_the_graphs_of_its_dataset(tmp_path):
+    (tmp_path / "two.nq").write_text(
+        "<urn:a> <urn:p> 'none' .\n<urn:a> <urn:p> 'one' <urn:g1> .\n<urn:a> <urn:p> 'two' <urn:g2> .\n".replace("'", '"')
+    )
+    text = "SELECT ?o ?g { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"
+    seen = {None: ["none", "one g1", "two g2"], Dataset(("urn:g1",), ("urn:g2",)): ["one", "two g2"], Dataset(): ["none"]}
+    with KnownStore(tmp_path / "two.nq") as store:
+        for dataset, expected in seen.items():
+            rows = store.query(text, dataset=dataset).rows
+            assert sorted(" ".join(term["value"].removeprefix("urn:") for term in row.values()) for row in rows) == expected
+    assert (tmp_path / "two.nq").exists()
 
 
 @pytest.mark.parametrize("text", ['ASK { ?s ?p "SERVICE" }', "ASK { ?service ?p <urn:x:SERVICE> } # SERVICE", "ASK { ?s r:SERVICE ?o }"])

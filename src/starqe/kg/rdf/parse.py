@@ -27,8 +27,17 @@ class ByteSource(Protocol):
         ...
 
 
-def parse_rdf(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> tuple[Iterator[Quad], Callable[[str], bool]]:
+def parse_rdf(
+    stream: ByteSource, where: str, syntax: RdfFormat, report: Report, base: str | None = None
+) -> tuple[Iterator[Quad], Callable[[str], bool]]:
     """Parses a document incrementally.
+
+    Args:
+        stream: Its bytes.
+        where: Its name in errors.
+        syntax: How it is written.
+        report: Where problems of line-based formats go.
+        base: What relative IRIs are resolved against; without it, a document has none, or declares a base.
 
     Returns:
         The quads, and a function that returns whether the parser generated the blank node label of the last quad.
@@ -39,7 +48,7 @@ def parse_rdf(stream: ByteSource, where: str, syntax: RdfFormat, report: Report)
     if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
         return _quads_of_lines(stream, where, syntax, report), _never
     source = _Source(stream, NestingGuard(where, syntax))
-    return _quads_of_document(source, where, syntax), source.generated
+    return _quads_of_document(source, where, syntax, base), source.generated
 
 
 def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
@@ -69,9 +78,9 @@ def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: R
         before += block.count(b"\n")
 
 
-def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat) -> Iterator[Quad]:
+def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat, base: str | None) -> Iterator[Quad]:
     try:
-        yield from parse(source, format=syntax)  # type: ignore[arg-type]
+        yield from parse(source, format=syntax, base_iri=base)  # type: ignore[arg-type]
     except SyntaxError as error:
         place = f"{where}:{error.lineno}" if error.lineno else where
         end = f"{syntax.name} cannot be read past an error, so this one cannot be skipped: correct it"

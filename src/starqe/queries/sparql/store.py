@@ -31,9 +31,21 @@ _POLL_SECONDS = 0.02
 
 # What is no keyword: strings, IRIs, comments, prefixed names and variables. An IRI has no space, so `?a < ?b` is none.
 _SKIPPED = re.compile(
-    r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<[^<>"{}|^`\\\s]*>|#[^\n]*|[?$][\w]+|[\w.-]*:[\w.:%-]*'
+    r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*"""|' + r"'''(?:[^'\\]|\\[\s\S]|'(?!''))*'''"
+    r'|"(?:[^"\\\r\n]|\\.)*"|' + r"'(?:[^'\\\r\n]|\\.)*'"
+    r'|<[^<>"{}|^`\\\s]*>|#[^\r\n]*|[?$]\w+|[\w.-]*:[\w.:%-]*'
 )
-_SERVICE = re.compile(r"\bSERVICE\b", re.IGNORECASE)
+_SERVICE, _GRAPHS = (re.compile(rf"\b({words})\b", re.IGNORECASE) for words in ("SERVICE", "GRAPH|FROM"))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The named graphs that a query sees, by their IRIs."""
+
+    default: tuple[str, ...] = ()
+    """Those that together are the default graph; without any, it is the store's own default graph."""
+    named: tuple[str, ...] = ()
+    """Those that GRAPH can name."""
 
 
 @dataclass(frozen=True)
@@ -60,44 +72,59 @@ StoreResult: TypeAlias = Rows | Triples | bool
 class KnownStore:
     """Answers SPARQL over the known statements of a graph, as any SPARQL 1.1 / 1.2 store would. Safe to use from several threads.
 
-    The store is loaded when the first query comes, into a process of its own.
+    The store is loaded when the first query comes, into a process of its own, which opens no file and no connection for a query.
 
     Args:
-        graph: The graph; in the store it has the RDF form that exports have, as one default graph.
-        splits: The splits that count as known.
+        source: A graph, which has the RDF form that exports have, as one default graph; or a file of N-Quads, loaded as it is.
+        splits: The splits of a graph that count as known.
         memory: Bytes that one query may take beyond the store.
     """
 
-    def __init__(self, graph: Graph, splits: Collection[str] = SPLITS, memory: int = MEMORY) -> None:
-        self._graph, self._splits, self._memory = graph, tuple(splits), memory
+    def __init__(self, source: Graph | Path, splits: Collection[str] = SPLITS, memory: int = MEMORY) -> None:
+        self._source, self._splits, self._memory = source, tuple(splits), memory
         self._process: subprocess.Popen[str] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._starting = threading.Lock()
         self._turn = threading.BoundedSemaphore(PARALLEL)
 
     def query(
-        self, text: str, *, prefixes: Mapping[str, str] | None = None, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER
+        self,
+        text: str,
+        *,
+        prefixes: Mapping[str, str] | None = None,
+        base: str | None = None,
+        dataset: Dataset | None = None,
+        max_rows: int = MAX_ROWS,
+        deadline: Deadline = NEVER,
     ) -> StoreResult:
         """Answers a query.
 
         Args:
             text: Any SPARQL query.
             prefixes: Prefixes that the text need not declare.
-            max_rows: At most so many rows or triples.
+            base: What relative IRIs are resolved against, if the text has no BASE.
+            dataset: The graphs that the query sees, in place of those that the text names; default: the store's default graph.
+            max_rows: Maximum number of rows or triples.
             deadline: The query is stopped when it is over.
 
         Raises:
             QueryError: The text is not SPARQL.
-            UnsupportedError: It asks another service, or needs more memory than it may take.
+            UnsupportedError: It asks another service or names a graph, or needs more memory than it may take.
             DeadlineError: The deadline is over.
         """
-        if _SERVICE.search(_SKIPPED.sub(" ", text)):
-            raise UnsupportedError("queries are answered from this graph alone, found SERVICE. Ask the other service by itself")
+        check_words(text, one_graph=isinstance(self._source, Graph))
         while not self._turn.acquire(timeout=_POLL_SECONDS):
             deadline.check()
         try:
             with contextlib.closing(self._connect(deadline)) as connection:
-                request = {"query": text, "prefixes": dict(prefixes or {}), "max_rows": max_rows, "memory": self._memory}
+                request = {
+                    "query": text,
+                    "prefixes": dict(prefixes or {}),
+                    "base": base,
+                    "dataset": None if dataset is None else [dataset.default, dataset.named],
+                    "max_rows": max_rows,
+                    "memory": self._memory,
+                }
                 connection.send_bytes(json.dumps(request).encode())
                 return _read(*_replies(connection, deadline))
         finally:
@@ -134,9 +161,12 @@ class KnownStore:
         self._end()
         self._folder = tempfile.TemporaryDirectory(prefix="starqe-store-")
         place = Path(self._folder.name)
-        (path,) = write_nquads(self._graph, place / "graph.nq", self._graph.names)
-        graphs = [f"{SPLIT_GRAPH}{split}" for split in self._splits]
-        program = [sys.executable, store_process.__file__, str(place / "socket"), str(path), *graphs]
+        if isinstance(self._source, Graph):
+            (path,) = write_nquads(self._source, place / "graph.nq", self._source.names)
+            loaded = ["merged", str(path), *(f"{SPLIT_GRAPH}{split}" for split in self._splits)]
+        else:
+            loaded = ["apart", str(self._source)]
+        program = [sys.executable, store_process.__file__, str(place / "socket"), *loaded]
         # Its standard input ends with this process, however that ends; the words of its allocator are told by `_read`.
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
@@ -144,6 +174,7 @@ class KnownStore:
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
             raise StarqeError(f"the store of known facts did not start (exit code {self._process.wait()}). Is there enough memory?")
+        (place / "graph.nq").unlink(missing_ok=True)
 
     def _end(self) -> None:
         if self._process is not None:
@@ -157,6 +188,19 @@ class KnownStore:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def check_words(text: str, one_graph: bool = True) -> None:
+    """Checks that a query asks this store, and if it holds one graph, that it names no other.
+
+    Raises:
+        UnsupportedError: It has SERVICE, GRAPH or FROM.
+    """
+    words = _SKIPPED.sub(" ", text)
+    if _SERVICE.search(words):
+        raise UnsupportedError("queries are answered from this graph alone, found SERVICE. Ask the other service by itself")
+    if one_graph and (found := _GRAPHS.search(words)):
+        raise UnsupportedError(f"there is one graph here, found {found[1].upper()}. Leave it out")
 
 
 def _replies(connection: Connection, deadline: Deadline) -> Iterator[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """The process that holds the known facts in an Oxigraph store. Run as a script: it needs nothing of starqe, and stays small.
 
-    python store_process.py SOCKET NQUADS GRAPH…
+    python store_process.py SOCKET merged NQUADS GRAPH…
+    python store_process.py SOCKET apart NQUADS
 
-It loads the quads of the named graphs (and of the default graph) as one graph, then forks for every connection. So a query that
-takes too long is ended by ending its process, and the store is never loaded twice. One connection is one query:
+It loads the quads of the named graphs (and of the default graph) as one graph, or all quads as they are, then forks for every
+connection. So a query that takes too long is ended by ending its process, and the store is never loaded twice. The process of
+a query cannot open files or connections, whatever the query says. One connection is one query:
 
-    <- {"query": …, "prefixes": {…}, "max_rows": …, "memory": …}
+    <- {"query": …, "prefixes": {…}, "base": …, "dataset": [[…], […]] | null, "max_rows": …, "memory": …}
     -> {"pid": …}                                              the process to end when the answer takes too long
     -> {"vars": [...], "rows": [{...}], "complete": …} | {"boolean": …} | {"triples": […], "complete": …} | {"syntax": …} | {"error": …}
 
@@ -32,11 +34,13 @@ Term = NamedNode | BlankNode | Literal | Triple
 
 def main() -> None:
     """Loads the store, says so on standard output, and answers until standard input is closed: when the parent process is gone."""
-    address, path, *graphs = sys.argv[1:]
+    address, way, path, *graphs = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     store = Store()
-    store.bulk_extend(_quads(path, set(graphs)))
-    os.unlink(path)  # noqa: PTH108
+    if way == "merged":
+        store.bulk_extend(_merged(path, set(graphs)))
+    else:
+        store.bulk_load(path=path, format=RdfFormat.N_QUADS)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that end leave nothing behind
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -51,7 +55,7 @@ def main() -> None:
                     os._exit(0)
 
 
-def _quads(path: str, graphs: set[str]) -> Iterator[Quad]:
+def _merged(path: str, graphs: set[str]) -> Iterator[Quad]:
     for quad in parse(path=path, format=RdfFormat.N_QUADS):
         name = quad.graph_name
         if isinstance(name, DefaultGraph):
@@ -63,24 +67,25 @@ def _quads(path: str, graphs: set[str]) -> Iterator[Quad]:
 def _answer(store: Store, connection: Connection) -> None:
     with contextlib.suppress(OSError, EOFError):  # the other side may leave at any time
         request = json.loads(connection.recv_bytes())
-        _limit_memory(request["memory"])
+        _limit(request["memory"])
         connection.send_bytes(json.dumps({"pid": os.getpid()}).encode())
         connection.send_bytes(json.dumps(_result(store, request), ensure_ascii=False).encode())
 
 
-def _limit_memory(more: int) -> None:
-    """Allows this process so many bytes beyond what it has; where the system does not tell what that is, there is no limit."""
+def _limit(memory: int) -> None:
+    """Allows this process no further file or connection, and so many bytes beyond what it has, if the system says what that is."""
     import resource
 
     with contextlib.suppress(FileNotFoundError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         pages = int(file.read().split()[0])
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory,) * 2)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 
 
 def _result(store: Store, request: dict[str, Any]) -> dict[str, Any]:
     most = request["max_rows"]
     try:
-        found = store.query(request["query"], prefixes=request["prefixes"])
+        found = store.query(request["query"], prefixes=request["prefixes"], base_iri=request["base"], **_seen(request["dataset"]))
         if isinstance(found, QueryBoolean):
             return {"boolean": bool(found)}
         if isinstance(found, QuerySolutions):
@@ -97,6 +102,14 @@ def _result(store: Store, request: dict[str, Any]) -> dict[str, Any]:
         return {"error": "memory"}
     except Exception as error:
         return {"error": str(error)}
+
+
+def _seen(dataset: list[list[str]] | None) -> dict[str, Any]:
+    """Returns the arguments that say which graphs a query sees."""
+    if dataset is None:
+        return {}
+    default, named = ([NamedNode(iri) for iri in iris] for iris in dataset)
+    return {"default_graph": default or DefaultGraph(), "named_graphs": named}
 
 
 def term(value: Term) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from starqe.errors import KnownOnlyError, SparqlError
+from starqe.errors import KnownOnlyError, SparqlError, UnknownTermError
 from starqe.queries.sparql.refused import REFUSED, WITHOUT_MEANING, construct_refusal, sign_refusal, word_refusal
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (
 
 def refused(node: Node, construct: str) -> SparqlError:
     """Makes the error for a construct that is not predicted, or that has no meaning in a graph of entities."""
-    return error_at(node, *construct_refusal(construct), kind=SparqlError if construct in WITHOUT_MEANING else KnownOnlyError)
+    return error_at(node, *construct_refusal(construct), kind=UnknownTermError if construct in WITHOUT_MEANING else KnownOnlyError)
 
 
 def shortened(text: str) -> str:

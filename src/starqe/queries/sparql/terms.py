@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from pyoxigraph import NamedNode, RdfFormat, parse
 
-from starqe.errors import SparqlError
+from starqe.errors import SparqlError, UnknownTermError
 from starqe.kg.graph import Graph
 from starqe.kg.iris import RDF, TYPE, Namespace, is_iri
 from starqe.kg.vocabulary import Vocabulary
@@ -142,12 +142,12 @@ def _unknown(node: Node, rule: str, text: str, vocabulary: Vocabulary) -> Sparql
     found = vocabulary.near(text)
     names = [vocabulary.name(id_) for id_ in found]
     if not found:
-        return error_at(node, rule, "No similar name found")
-    return _error(node, rule, f"Did you mean {_listed(found, names, vocabulary)}?", names)
+        return error_at(node, rule, "No similar name found", kind=UnknownTermError)
+    return _error(node, rule, f"Did you mean {_listed(found, names, vocabulary)}?", names, UnknownTermError)
 
 
-def _error(node: Node, rule: str, way_out: str, names: Iterable[str]) -> SparqlError:
-    return error_at(node, rule, way_out, [quoted(name) for name in names])
+def _error(node: Node, rule: str, way_out: str, names: Iterable[str], kind: type[SparqlError] = SparqlError) -> SparqlError:
+    return error_at(node, rule, way_out, [quoted(name) for name in names], kind)
 
 
 def _listed(ids: Iterable[int], names: Iterable[str], vocabulary: Vocabulary) -> str:
