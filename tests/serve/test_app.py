@@ -3,6 +3,7 @@ import copy
 import importlib
 import logging
 import threading
+from collections import Counter
 from typing import Any
 
 import httpx2
@@ -239,10 +240,12 @@ def test_long_queries_are_read_apart_and_short_ones_do_not_wait_for_them(answere
         gate.set()
         return short, too_long, await asyncio.gather(*late)
 
-    short, too_long, late = together(create_app(other, ServeSettings(quick_seconds=30)), scenario)
+    short, too_long, late = together(create_app(other, ServeSettings(slow_waiting=8)), scenario)
     assert short.status_code == 200
     assert (too_long.status_code, too_long.json()["error"]["kind"]) == (413, "QueryTooLong")
-    assert sorted(response.status_code for response in late) == [400] * 8 + [503] * 32
+    statuses = Counter(response.status_code for response in late)
+    assert set(statuses) == {400, 503}
+    assert statuses[400] in (8, 9)  # eight wait, and one may be read already when they come
 
 
 def test_metrics_are_text_of_prometheus(client):

@@ -14,22 +14,26 @@ from starlette.requests import Request
 
 from starqe.ask import THRESHOLD, Answerer, Answers, Explanation
 from starqe.deadline import Deadline
+from starqe.queries import Variable
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import PARALLEL, StoreResult
 from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
-from starqe.serve.problems import BusyError, HttpError
+from starqe.serve.problems import HttpError
 from starqe.serve.running.batches import Batches, Gone
 from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.processes import Processes
 from starqe.serve.running.workers import Worker
 from starqe.serve.settings import ServeSettings
 
 T = TypeVar("T")
 log = logging.getLogger("starqe.serve")
 SHORT_BYTES = 2_048
-"""Longer queries are parsed in a separate thread, since the time for parsing grows with the length."""
-BATCHED_ATOMS = 4
-"""Queries with more triple patterns are never batched: they may take long, and others would wait for them."""
+"""Longer queries are read in the slow lane: reading takes time in proportion to the length."""
+QUICK_ATOMS, QUICK_JOINS = 4, 2
+"""Queries with more triple patterns, or with more of them between two variables, are answered in the slow lane."""
+SLOW_WORKERS = 2
+"""Number of processes of the slow lane."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +57,24 @@ class _Ask:
 class Service:
     """Answers many clients concurrently.
 
-    One thread reads queries and looks up names, two answer (see `Batches`), and one writes responses. So a query that breaks a
-    rule is refused before it waits, and the threads that answer never wait for the network or for JSON.
+    One thread reads queries and looks up names, two lanes answer (see `Batches`), and one thread writes responses. So a query that
+    breaks a rule is refused before it waits, and what answers never waits for the network or for JSON.
     """
 
     def __init__(self, answerer: Answerer, settings: ServeSettings) -> None:
         self.answerer, self.settings, self.metrics = answerer, settings, Metrics()
         self.batches = Batches(self._work, settings, self.metrics)
         self.metrics.add_gauge("starqe_waiting_queries", "Queries that wait to be answered.", lambda: len(self.batches))
-        self._reading, self._reading_long, self._writing = Worker("reading"), Worker("reading long queries"), Worker("writing")
-        self._long = 0
+        self._reading, self._writing = Worker("reading"), Worker("writing")
+        self._processes: Processes | None = None
         self._storing = ThreadPoolExecutor(PARALLEL, "storing")  # its threads only wait for the store's process
         self._examples: list[Example] = []
+
+    def start_processes(self) -> None:
+        """Moves the slow lane to processes of its own. Call it before there are threads, for a service that has its process to itself."""
+        self.answerer.warm_up()
+        self._processes = Processes(self._work, self.settings.slow_bytes)
+        self.batches.use(self._processes, SLOW_WORKERS)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -72,8 +82,10 @@ class Service:
         self.answerer.warm_up()
         async with self.batches.running():
             yield
-        for worker in (self._reading, self._reading_long, self._writing):
+        for worker in (self._reading, self._writing):
             worker.close()
+        if self._processes is not None:
+            self._processes.close()
         self.answerer.close()
         self._storing.shutdown(wait=False, cancel_futures=True)
 
@@ -93,18 +105,8 @@ class Service:
             raise HttpError(413, message, "QueryTooLong")
         if size <= SHORT_BYTES:
             return await self.look_up(lambda: self.answerer.read(text, self.settings.atoms), client)
-        return await self._read_long(text, client)
-
-    async def _read_long(self, text: str, client: Request) -> SparqlRequest:
-        """Reads a long query in a separate thread, so that short ones do not have to wait."""
-        if self._long >= self.settings.slow_waiting:
-            raise BusyError(f"{self._long} long queries wait already. Try again later", self.settings.retry_seconds)
-        self._long += 1
-        try:
-            submitted = self._reading_long.submit(lambda: self.answerer.read(text, self.settings.atoms))
-            return await self.batches.first(asyncio.wrap_future(submitted), _gone(client))
-        finally:
-            self._long -= 1
+        request: SparqlRequest = await self.batches.do("read", text, _gone(client), slow=True)
+        return request
 
     async def look_up(self, function: Callable[[], T], client: Request) -> T:
         """Returns the result of a short function, which runs in the thread that reads queries."""
@@ -124,8 +126,7 @@ class Service:
         if options.top is not None and options.top > self.settings.top:
             raise HttpError(422, f"'top' is at most {self.settings.top:,} here, found {options.top:,}")
         kind = _Ask(options, len(request.shown) > 1)
-        alone = kind.several or len(request.query.all_atoms) > BATCHED_ATOMS
-        found: Answers = await self.batches.do(kind, request, _gone(client), alone)
+        found: Answers = await self.batches.do(kind, request, _gone(client), kind.several, expensive(request))
         return found
 
     async def ask_known(self, text: str, client: Request) -> StoreResult:
@@ -173,10 +174,19 @@ class Service:
                     max_predicted=min(self.settings.top, self.settings.top_supported) if several else self.settings.top,
                     deadline=deadline,
                 )
+            case "read":
+                return [self.answerer.read(text, self.settings.atoms) for text in items]
             case "explain":
                 return [self.answerer.explain(request, entity, deadline=deadline) for request, entity in items]
         self._examples = self._examples or examples(self.answerer.graph)  # kept even if all clients have disconnected
         return [self._examples] * len(items)
+
+
+def expensive(request: SparqlRequest) -> bool:
+    """Estimates whether a query may take long: it has many patterns, many variables to join, or several columns besides the first."""
+    atoms = request.query.all_atoms
+    joins = sum(isinstance(atom.head, Variable) and isinstance(atom.tail, Variable) for atom in atoms)
+    return len(request.shown) > 2 or len(atoms) > QUICK_ATOMS or joins > QUICK_JOINS
 
 
 def _gone(client: Request) -> Gone:

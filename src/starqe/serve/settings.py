@@ -42,9 +42,11 @@ class ServeSettings(Section):
     """Maximum number of queries that are answered together."""
     waiting: int = pydantic.Field(default=64, ge=1)
     """Maximum number of queries that wait; the next one is refused with 503."""
-    quick_seconds: float = pydantic.Field(default=0.3, gt=0)
+    quick_seconds: float = pydantic.Field(default=0.05, gt=0)
     """How long a query may delay others (or four times the usual time, if that is more) before it moves to the slow lane."""
-    slow_waiting: int = pydantic.Field(default=8, ge=0)
+    slow_bytes: int = pydantic.Field(default=640 << 20, ge=1 << 20)
+    """Maximum memory that a process of the slow lane may take beyond what it shares with the service."""
+    slow_waiting: int = pydantic.Field(default=32, ge=0)
     """Maximum number of queries that wait in the slow lane; the next one is refused with 503."""
     requests: int = pydantic.Field(default=128, ge=1)
     """Maximum number of concurrent requests; the next one is refused with 503."""

@@ -1,7 +1,8 @@
-"""Queries that wait, and the threads that answer them: one for quick queries, several at a time, and one for slow queries.
+"""Queries that wait, and the two lanes that answer them.
 
-A query is tried in the quick lane first. One that takes longer than `quick_seconds` is stopped there and moved to the slow lane,
-which has a bounded queue and a thread of its own, so that cheap queries go on.
+The quick lane is a thread that answers several cheap queries at a time. The slow lane answers one query after the other in worker
+processes, or in a thread of its own where there are none. A query goes there at once if it looks expensive, or has proved to be;
+any other that takes longer than `quick_seconds` is stopped in the quick lane and moved over. So cheap queries go on.
 """
 
 import asyncio
@@ -18,12 +19,11 @@ from starqe.deadline import Deadline
 from starqe.errors import DeadlineError
 from starqe.serve.problems import BusyError, ClientGoneError
 from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.processes import Processes, Work
 from starqe.serve.running.workers import Worker
 from starqe.serve.settings import ServeSettings
 
 T = TypeVar("T")
-Work = Callable[[Hashable, Sequence[Any], Deadline], list[Any]]
-"""Does jobs of one kind together: what they have in common, what each of them is, when to stop -> one result per job."""
 Gone = Callable[[], Coroutine[Any, Any, None]]
 """Waits until a client is gone."""
 
@@ -32,7 +32,9 @@ STUCK_SECONDS = 1.0
 MOST_STUCK = 4
 """Number of threads that may be left alone; beyond it, their lane waits for them."""
 _SHARE = 0.25  # the further queries of a batch add this share of `quick_seconds` each
+_PATIENCE = 6.0  # a quick query may take this many times `quick_seconds` on a busy machine, if it needs less processor time
 _USUAL, _KEPT = 4, 32  # a query is slow at this many times the median of so many answered before
+_REMEMBERED = 1_024  # number of queries that are known to be slow
 
 log = logging.getLogger("starqe.serve")
 
@@ -44,6 +46,8 @@ class _Job:
     alone: bool
     end: float
     """When its client gives up, by ``time.monotonic``."""
+    tried: bool = False
+    """Whether the quick lane has given it up."""
     result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def wanted(self) -> bool:
@@ -57,7 +61,7 @@ class _Job:
 
 
 class _Lane:
-    """A queue of jobs and the thread that does them."""
+    """A queue of jobs and the threads that do them."""
 
     def __init__(self, name: str) -> None:
         self.name, self.waiting, self.worker = name, list[_Job](), Worker(name)
@@ -92,7 +96,7 @@ class _Lane:
 
 
 class Batches:
-    """Bounded queues before two threads; the quick one takes jobs of the same kind together.
+    """Bounded queues before two lanes; the quick one takes jobs of the same kind together.
 
     What fails together is tried one by one, so that a job fails for its own reasons only. A job that nobody waits for any more
     leaves its queue at once, and is stopped at the next look at its deadline if it has begun.
@@ -101,9 +105,16 @@ class Batches:
     def __init__(self, work: Work, settings: ServeSettings, metrics: Metrics) -> None:
         self._work, self._settings, self._metrics = work, settings, metrics
         self._quick, self._slow = _Lane("quick answers"), _Lane("slow answers")
+        self._slow_work, self._slow_threads = work, 1
+        self._known_slow: dict[Hashable, None] = {}
         self._working = self._stuck = 0
         self._durations: deque[float] = deque(maxlen=_KEPT)
         self._stopping: asyncio.Future[None] | None = None
+
+    def use(self, processes: Processes, count: int) -> None:
+        """Lets the slow lane do its jobs in processes, up to this many at a time."""
+        self._slow_work, self._slow_threads = processes, count
+        self._slow.worker = Worker(self._slow.name, count)
 
     def __len__(self) -> int:
         return len(self._quick.waiting) + len(self._slow.waiting)
@@ -117,7 +128,8 @@ class Batches:
     async def running(self) -> AsyncIterator["Batches"]:
         """Answers until the block ends; jobs that still wait then are refused."""
         self._stopping = asyncio.get_running_loop().create_future()
-        loops = [asyncio.create_task(self._run_quick()), asyncio.create_task(self._run_slow())]
+        slow = [asyncio.create_task(self._run_slow()) for _ in range(self._slow_threads)]
+        loops = [asyncio.create_task(self._run_quick()), *slow]
         try:
             yield self
         finally:
@@ -135,17 +147,27 @@ class Batches:
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)
 
-    async def do(self, kind: Hashable, item: Any, gone: Gone, alone: bool = False) -> Any:
-        """Returns the result of a job; one that is done alone is never batched.
+    async def do(self, kind: Hashable, item: Any, gone: Gone, alone: bool = False, slow: bool = False) -> Any:
+        """Returns the result of a job.
+
+        Args:
+            kind: What jobs that are done together have in common.
+            item: The job itself.
+            gone: Waits until the client is gone.
+            alone: Whether it is never batched.
+            slow: Whether it is expected to take long, so that it need not be tried in the quick lane.
 
         Raises:
             BusyError: The queue is full, the time for a query is over, or the service stops.
             ClientGoneError: The client went away first.
         """
-        if len(self._quick.waiting) >= self._settings.waiting:
-            raise self._busy(f"{self._settings.waiting} queries wait already")
         job = _Job(kind, item, alone, time.monotonic() + self._settings.seconds)
-        self._quick.put(job)
+        if slow or (kind, item) in self._known_slow:
+            self._move(job)
+        elif len(self._quick.waiting) >= self._settings.waiting:
+            raise self._busy(f"{self._settings.waiting} queries wait already")
+        else:
+            self._quick.put(job)
         try:
             return await self.first(job.result, gone)
         finally:
@@ -195,7 +217,7 @@ class Batches:
     async def _answer_quickly(self, jobs: list[_Job]) -> None:
         self._metrics.add_batch(len(jobs))
         try:
-            await self._do(self._quick, jobs, self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
+            await self._do(self._quick, jobs, _PATIENCE * self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
         except DeadlineError:
             late = [job for job in jobs if job.wanted()]
             if len(jobs) > 1:
@@ -204,7 +226,18 @@ class Batches:
                 self._quick.put(*late, first=True)
                 return
             for job in late:
-                self._move(job)
+                self._give_up(job)
+
+    def _give_up(self, job: _Job) -> None:
+        """Moves a job that has taken too long in the quick lane, with equal ones that wait there, and remembers it."""
+        job.tried = True
+        self._known_slow[job.kind, job.item] = None
+        while len(self._known_slow) > _REMEMBERED:
+            self._known_slow.pop(next(iter(self._known_slow)))
+        equal = [other for other in self._quick.waiting if (other.kind, other.item) == (job.kind, job.item)]
+        for one in (job, *equal):
+            self._quick.drop(one)
+            self._move(one)
 
     def _quick_seconds(self) -> float:
         """Returns the time for a single query in the quick lane; on a busy machine, cheap queries must not count as slow."""
@@ -219,14 +252,23 @@ class Batches:
             self._slow.put(job)
 
     async def _do(self, lane: _Lane, jobs: list[_Job], seconds: float) -> None:
-        """Does jobs of one kind in the thread of a lane.
+        """Does jobs of one kind in a thread of a lane.
 
         Raises:
             DeadlineError: They take longer than that.
         """
         began = time.monotonic()
-        deadline = Deadline(seconds, lambda: any(job.wanted() for job in jobs))
-        results = asyncio.wrap_future(lane.worker.submit(self._work, jobs[0].kind, [job.item for job in jobs], deadline))
+
+        def work() -> list[Any]:
+            def wanted() -> bool:
+                return any(job.wanted() for job in jobs)
+
+            kind, items = jobs[0].kind, [job.item for job in jobs]
+            if lane is self._slow:
+                return self._slow_work(kind, items, Deadline(seconds, wanted))
+            return self._work(kind, items, Deadline(seconds, wanted, seconds / _PATIENCE))
+
+        results = asyncio.wrap_future(lane.worker.submit(work))
         self._working += 1
         results.add_done_callback(self._one_less_works)
         await asyncio.wait({results}, timeout=None if self._stuck >= MOST_STUCK else seconds + STUCK_SECONDS)
@@ -235,7 +277,7 @@ class Batches:
             return
         try:
             _deliver(jobs, results.result())
-            self._durations.append((time.monotonic() - began) / len(jobs))
+            self._learn(lane, jobs, time.monotonic() - began)
         except DeadlineError:
             raise
         except Exception as error:
@@ -245,21 +287,31 @@ class Batches:
             for job in jobs:
                 await self._answer_quickly([job])
 
+    def _learn(self, lane: _Lane, jobs: Sequence[_Job], seconds: float) -> None:
+        """Learns what is usual; a job that was only slow because nothing was known yet is tried in the quick lane the next time."""
+        if lane is self._quick or jobs[0].tried:
+            self._durations.append(seconds / len(jobs))
+        if lane is self._slow and seconds < self._quick_seconds():
+            self._known_slow.pop((jobs[0].kind, jobs[0].item), None)
+
     def _leave_alone(self, lane: _Lane, jobs: list[_Job], results: asyncio.Future[list[Any]]) -> None:
-        """Returns a lane another thread; if the old one still returns in time, its results count."""
+        """Gives a lane other threads, and moves a quick job to a process; if the old thread still returns in time, its results count."""
         log.warning("%s: a query does not stop at its deadline; another thread takes over", lane.name)
         lane.worker.close()
-        lane.worker = Worker(lane.name)
+        lane.worker = Worker(lane.name, self._slow_threads if lane is self._slow else 1)
         self._stuck += 1
+        moved = lane is self._quick and self._slow_work is not self._work
 
         def returned(done: asyncio.Future[list[Any]]) -> None:
             self._stuck -= 1
             if (error := done.exception()) is None:
                 _deliver(jobs, done.result())
-            for job in jobs:
+            for job in jobs if not moved else ():
                 job.fail(self._time_over() if isinstance(error, DeadlineError) or not isinstance(error, Exception) else error)
 
         results.add_done_callback(returned)
+        for job in jobs if moved else ():
+            self._give_up(job)
 
     def _one_less_works(self, _: asyncio.Future[list[Any]]) -> None:
         self._working -= 1

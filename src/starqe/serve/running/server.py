@@ -18,11 +18,15 @@ from fastapi import FastAPI
 
 from starqe.errors import InputError
 from starqe.serve.running.connections import Connection, Unsent
+from starqe.serve.running.processes import AVAILABLE
 from starqe.serve.service import Service
 from starqe.serve.settings import ServeSettings
 
 _ANSWERING, _CLOSING = 0.7, 0.9
 """After these shares of `stop_seconds`, queries that wait are refused, and connections are closed."""
+SWITCH_SECONDS = 0.0005
+"""After this time a thread lets others run. Arithmetic releases the interpreter's lock all the time, and Python's own 5 ms are then waited
+for at each of many small steps while another thread reads or writes."""
 _HARD_SECONDS = 1.0
 """After this many more seconds the process ends even if Python does not run."""
 
@@ -72,10 +76,14 @@ def configuration(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
 def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
     """Serves until SIGINT or SIGTERM, then answers what waits, and returns; it ends the process if that takes too long."""
     service: Service = app.state.service
-    # uvicorn stops on these signals and raises them again at its end, when they should do nothing more.
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.setswitchinterval(SWITCH_SECONDS)
+    if AVAILABLE:
+        service.start_processes()
+    server = _Server(configuration(app, settings), settings, service)
+    # uvicorn handles these signals while it runs, and raises them again at its end, when they should do nothing more.
+    before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _Server(configuration(app, settings), settings, service).run(sockets=[opened])
+        server.run(sockets=[opened])
         if service.batches.working:
             _end()  # a thread that is still answering might hold up the end of the interpreter
     finally:

@@ -11,28 +11,30 @@ _Submitted: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class Worker:
-    """One daemon thread that runs functions in the order of their submission; it starts with the first one.
+    """Daemon threads (one, if nothing else is said) that run functions in the order of their submission; they start with the first one.
 
     A `ThreadPoolExecutor` joins its threads when the interpreter exits, so one blocked function would keep the process alive.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self._name, self._threads = name, threads
         self._submitted: SimpleQueue[_Submitted | None] | None = None
 
     def submit(self, function: Callable[..., T], /, *arguments: Any) -> Future[T]:
         """Runs a function later; cancelling the future before that drops it."""
         if self._submitted is None:
             self._submitted = SimpleQueue()
-            threading.Thread(target=_run, args=(self._submitted,), name=self._name, daemon=True).start()
+            for _ in range(self._threads):
+                threading.Thread(target=_run, args=(self._submitted,), name=self._name, daemon=True).start()
         future: Future[T] = Future()
         self._submitted.put((future, lambda: function(*arguments)))
         return future
 
     def close(self) -> None:
-        """Ends the thread after what was submitted; it is never waited for."""
+        """Ends the threads after what was submitted; they are never waited for."""
         if self._submitted is not None:
-            self._submitted.put(None)
+            for _ in range(self._threads):
+                self._submitted.put(None)
             self._submitted = None
 
 
