@@ -55,8 +55,8 @@ NOTES = (
     "formula. Whatever looks facts up knows train only; the weights of the mixture are fitted on validation queries of the same shapes.",
     "Queries of shapes with union or negation are those for which all edges hold together in some way: the alternatives meet, and the "
     "negation excludes something. Listed answers need a new edge; those of 4p, which is sampled, are all that hold.",
-    "Reduction classes: the number of edges that the best derivation of an answer lacks in train. Full inference: no derivation has an edge "
-    "that train has. A query counts in each class that it has an answer of.",
+    "Reduction classes: the number of edges that the best derivation of an answer lacks in train. Full inference: no derivation has an "
+    "edge that train has. A query counts in each class that it has an answer of.",
     "NQE's averages are of another data set (WD50K-NFOL: other queries, facts up to arity 10, answers at any position), by the protocol "
     "paper, micro: they say in what range published numbers are, and cannot be compared.",
 )
@@ -154,7 +154,7 @@ def ranked_rows(kept: Mapping[str, Measured], seed: int) -> list[Row]:
                     total = _sum(one["ranks"][protocol], by, reduction, seed, shape)
                     if total is not None:
                         sums[shape], dropped[shape] = total, 0 if reduction else one["ranks"][protocol]["dropped"]
-                about = {"name": by, "protocol": protocol, "seed": seed}
+                about: dict[str, Any] = {"name": by, "protocol": protocol, "seed": seed}
                 found = report(sums, dropped, **about, ties="realistic")
                 rows += [replace(row, reduction=reduction, dropped=None if reduction else row.dropped) for row in found]
                 rows += [replace(row, reduction=reduction) for row in _group_rows(sums, about)]
