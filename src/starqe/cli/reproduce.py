@@ -14,7 +14,9 @@ from starqe.cli.show import Json, print_json, print_table
 if TYPE_CHECKING:
     from starqe.experiments import Report
 
-Table = Literal["statistics", "results", "pooling", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning"]
+Table = Literal[
+    "statistics", "results", "pooling", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning", "shapes"
+]
 
 
 def reproduce(

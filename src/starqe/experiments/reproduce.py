@@ -9,6 +9,7 @@ from starqe.experiments.model_tables import MODEL_TABLES, model_report
 from starqe.experiments.oracle_table import oracle_report
 from starqe.experiments.qualifiers import qualifier_report
 from starqe.experiments.reasoning.reasoning_table import reasoning_report
+from starqe.experiments.reasoning.shapes_table import shapes_report
 from starqe.experiments.statistics import statistics_report
 from starqe.experiments.table_report import Report
 from starqe.experiments.work_folder import Settings, Tell, open_work
@@ -20,6 +21,7 @@ TABLES: Mapping[str, Callable[..., Report]] = {
     "oracle": oracle_report,
     "qualifiers": qualifier_report,
     "reasoning": reasoning_report,
+    "shapes": shapes_report,
 }
 """The paper's tables, by the name on the command line: functions of a `WorkFolder`."""
 

@@ -44,7 +44,7 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
         UnsupportedError: The table is reified, or a query has too many derivations.
     """
     found = derivations(reasoner.graph, table)
-    ranks = _ranks(reasoner, table)
+    ranks = ranks_of(reasoner, table)
     return {
         "queries": len(table),
         "all_new": np.flatnonzero(all_new(found, len(table))).tolist(),
@@ -53,7 +53,7 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
     }
 
 
-def _ranks(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
+def ranks_of(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
     """Ranks the answers of every query by every protocol and by each of encoder, executor and mixture: realistic ranks."""
     executor, weight = reasoner.executor(["train"]), reasoner.weights.of(table.shape)
     tasks = {name: protocol(reasoner.graph, table, np.arange(len(table))) for name, protocol in PROTOCOLS.items()}

@@ -122,17 +122,20 @@ class EdgeTruth:
         graph = self.known.graph
         position, statement = self.between(heads, tails, labels)
         label_relation, label_pairs = self.all_labels.columns
-        for place in range(len(heads)):
+        wanted = np.asarray(relations, np.int32)
+        for start in range(0, len(heads), self._most):  # asked together, as many at a time as the buffer holds
             self.deadline.check()
-            pairs = graph.pairs.take(statement[position == place]).items
-            known = np.unique(pairs[pairs[:, 0] == relations[place], 1])
-            one = slice(place, place + 1)
-            given = label_pairs.take(labels[one]).items
-            asked = np.concatenate([given, [[relations[place], MISSING]]]).astype(np.int32)
-            gaps = Gaps(heads[one], label_relation[labels[one]], tails[one], Ragged.of_counts([len(asked)], asked), Ragged.empty(1))
-            truth = self._capped(gaps)[0]
-            truth[torch.from_numpy(known).long()] = 1
-            yield place, truth, known
+            some = slice(start, start + self._most)
+            count = len(heads[some])
+            given = label_pairs.take(labels[some])
+            asked = np.stack([wanted[some], np.full(count, MISSING, np.int32)], axis=1)
+            pairs = Ragged.of_counts(given.counts + 1, np.insert(given.items, given.offsets[1:], asked, axis=0))
+            truths = self._capped(Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count)))
+            for place, truth in enumerate(truths, start):
+                own = graph.pairs.take(statement[position == place]).items
+                known = np.unique(own[own[:, 0] == wanted[place], 1])
+                truth[torch.from_numpy(known).long()] = 1
+                yield place, truth, known
 
     def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Predicted]:
         """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds."""
