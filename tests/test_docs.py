@@ -13,7 +13,7 @@ from starqe.kg.published.datasets import DATASETS
 from starqe.learn import PRESETS, Recipe
 from starqe.measure.links import LINKS
 from starqe.measure.metrics import METRICS
-from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranking_protocols import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.queries import SHAPES, QuerySettings
 from starqe.reason import ARCHITECTURES, NORMS, PREDICTORS, PredictorRecipe, ReasonSettings
@@ -90,3 +90,7 @@ def test_links_between_pages_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120

@@ -1,4 +1,4 @@
-"""The architecture: which room may import which, what rooms offer, and what the documentation promises."""
+"""The architecture: allowed imports, exported names, file names, and the promises of the documentation."""
 
 import ast
 import importlib
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,14 @@ def name_of(path: Path) -> str:
 
 
 def floor(module: str) -> int:
-    """Gives the place of a module's room in the list; the ground is below all rooms, and the package itself with it."""
+    """Returns the position of a module's room in the list; shared modules and the package itself are 0."""
     part = [*module.split("."), ""][1]
     part = "cli" if part == "__main__" else part  # python -m starqe
     return ROOMS.index(part) + 1 if part in ROOMS else 0
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Gives every module that a file imports anywhere in it, also inside functions."""
+    """Yields every module that a file imports, also inside functions."""
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -46,7 +47,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def test_every_module_stands_in_a_room_of_the_list_or_on_the_ground():
+def test_every_module_is_in_a_room_of_the_list_or_shared():
     found = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert found - set(ROOMS) - set(GROUND) <= {"__init__", "__main__"}
 
@@ -59,18 +60,42 @@ def test_imports_point_up_the_list_of_rooms(path):
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if floor(name_of(path)) <= ROOMS.index("queries") + 1], ids=name_of)
-def test_what_is_known_and_what_is_asked_never_name_torch(path):
+def test_kg_and_queries_never_import_torch(path):
     assert [module for module in imports(path) if module.split(".")[0] == "torch"] == []
 
 
-def test_importing_what_is_known_and_what_is_asked_loads_no_torch():
+def test_importing_kg_and_queries_does_not_load_torch():
     program = "import sys, starqe.kg, starqe.queries; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (result.stdout, result.stderr) == ("False\n", "")
 
 
-def test_the_smallest_names_for_everything_are_not_used():
+def test_no_module_has_a_name_that_says_nothing():
     assert [name_of(path) for path in MODULES if path.stem in ("utils", "util", "common", "helpers", "helper", "base", "misc")] == []
+
+
+FAMILIES = {"config", "settings", "stats", "read", "write", "lesson", "presets", "run", "scorer"}
+"""File names that mean the same in several folders; CONTRIBUTING.md explains them."""
+UNRELATED = {"answers", "explain", "known", "metrics"}
+"""File names that mean different things in two folders, and should not."""
+
+
+def test_a_file_name_in_several_folders_is_a_family():
+    folders = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
+    commands = {path.stem for path in (SOURCE / "cli").glob("*.py")}  # a command may have the name of the module that it calls
+    repeated = {name for name, count in folders.items() if count > 2 or (count == 2 and name not in commands)}
+    assert repeated <= FAMILIES | UNRELATED
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(FAMILIES) if f"`{name}`" not in text] == []
+
+
+LIBRARY = [path for path in MODULES if 0 <= floor(name_of(path)) <= ROOMS.index("experiments") + 1]
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=name_of)
+def test_messages_of_the_library_name_no_flags_of_the_command_line(path):
+    texts = [node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)]
+    assert [text for text in texts if isinstance(text, str) and " " in text.strip() and re.search(r"(?:^|[\s(])--[a-z]", text)] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -86,14 +111,14 @@ def test_a_folder_holds_few_modules(folder):
     assert len([path for path in MODULES if path.parent == folder and path.name != "__init__.py"]) <= 15
 
 
-def test_every_folder_stands_in_the_map_with_a_line():
+def test_the_map_has_a_line_for_every_folder():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     folders = [folder.relative_to(SOURCE).as_posix() for folder in FOLDERS if folder != SOURCE]
     assert [folder for folder in folders if f"| `{folder}/` |" not in text] == []
 
 
 def module_imports() -> dict[str, set[str]]:
-    """Which modules each module imports."""
+    """Returns the modules that each module imports."""
     names = {name_of(path): path for path in MODULES}
     found: dict[str, set[str]] = {}
     for name, path in names.items():
@@ -115,7 +140,7 @@ def test_of_two_subfolders_of_a_room_only_one_imports_the_other():
     assert [(one, two) for one, two in sorted(pairs) if (two, one) in pairs] == []
 
 
-def test_no_module_imports_itself_by_a_detour():
+def test_no_module_imports_itself_indirectly():
     from graphlib import TopologicalSorter
 
     rooms = {name_of(path) for path in MODULES if path.name == "__init__.py"}  # a room gathers what its modules offer
@@ -124,7 +149,7 @@ def test_no_module_imports_itself_by_a_detour():
 
 
 def runtime_imports() -> dict[str, set[str]]:
-    """Which modules each module imports when it is run, leaving out what only type checkers read."""
+    """Returns the modules that each module imports at run time, without those only for type checkers."""
     names = {name_of(path) for path in MODULES}
     found: dict[str, set[str]] = {}
     for path in MODULES:
@@ -162,7 +187,7 @@ def test_a_family_is_listed_in_as_many_files_as_extending_says():
 
 
 def lists_all(path: Path, names: Any) -> bool:
-    """Says whether a file writes out all names of a family in one place."""
+    """Returns whether a file lists all names of a family in one literal."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):
             parts = node.keys if isinstance(node, ast.Dict) else node.elts

@@ -68,8 +68,8 @@ def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A00
     import sys
 
     from starqe.kg import import_graph, load_graph
+    from starqe.kg.graph_folder import HEADER
     from starqe.kg.published.datasets import data_home, named_source
-    from starqe.kg.store import HEADER
 
     place = named_source(Path(source), data_home(os.environ, sys.platform))
     return load_graph(place) if (place / HEADER).exists() else import_graph(place, format)[0]

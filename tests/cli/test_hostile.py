@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from starqe.kg import embedded_graph, save_graph, store
+from starqe.kg import embedded_graph, graph_folder, save_graph
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_memory_that_runs_out_while_reading_is_no_damage(starqe, place, monkeypa
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(store, "open_parquet", fail)
+    monkeypatch.setattr(graph_folder, "open_parquet", fail)
     code, _, err = starqe("data", "stats", place / "graph")
     assert (code, one_line(err)[:38]) == (1, "starqe: there is not enough memory. Cl")
 

@@ -5,7 +5,7 @@ import pytest
 
 from starqe.errors import InputError
 from starqe.kg import embedded_graph, save_graph
-from starqe.learn.memory import check_memory
+from starqe.learn.memory_limit import check_memory
 
 REFUSED = "MB of the memory limit are free. Take a machine with more memory, or"
 

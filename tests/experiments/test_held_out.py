@@ -7,7 +7,7 @@ import torch
 from starqe.experiments import held_out_table
 from starqe.kg import Statement, embedded_graph, graph_of
 from starqe.learn import QueryLesson, Run, Trainer, preset
-from starqe.learn.examples import one_hop_tables
+from starqe.learn.training_queries import one_hop_tables
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable, generate, load_queries

@@ -14,7 +14,7 @@ from starqe.errors import ConfigError, InputError, MeasureError, StorageError
 from starqe.kg import Statement, graph_of
 from starqe.measure.evaluate import Measure, evaluate, workers_for
 from starqe.measure.metrics import AVERAGES, METRICS
-from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranking_protocols import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.measure.rows import Row
 from starqe.measure.sink import rank_sink

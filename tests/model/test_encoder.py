@@ -7,7 +7,7 @@ from tests.columns import query_table
 
 from starqe.model import Encoder, ModelConfig, Space, collate, config
 from starqe.model.embedding import InputEmbedding
-from starqe.model.steps import plan
+from starqe.model.message_steps import plan
 from starqe.queries.shape import Shape
 
 SMALL = {"width": 8, "heads": 2, "layers": 2}

@@ -4,7 +4,7 @@ import torch
 
 from starqe.model import ModelConfig, collate
 from starqe.model.layer import ACTIVATE, StarELayer
-from starqe.model.steps import plan
+from starqe.model.message_steps import plan
 
 NODES = torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]])  # anchor 0, qualifier value 3, target
 RELATIONS = torch.tensor([[2.0, 1.0], [1.0, 2.0], [0.0, 0.0], [1.0, 3.0], [0.0, 0.0], [0.0, 0.0]])  # r = 0, its inverse 3, qualifier 1

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from starqe.model import collate
-from starqe.model.steps import plan
+from starqe.model.message_steps import plan
 from starqe.model.weigh import WEIGH
 
 

@@ -98,8 +98,8 @@ def import_(
     """Read a graph from statement files, RDF, Wikidata's JSON, KGTK, a property graph or a table."""
     from starqe.errors import InputError, StorageError
     from starqe.kg import SPLITS, graph_stats, import_graph, save_graph, transductive_split
+    from starqe.kg.graph_folder import check_replaceable
     from starqe.kg.published.datasets import data_home, named_source
-    from starqe.kg.store import check_replaceable
 
     if graph.exists() and not overwrite:
         raise StorageError(f"{graph} exists already. Choose another place, or replace it with the option overwrite")

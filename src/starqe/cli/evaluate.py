@@ -59,7 +59,7 @@ def evaluate(
     import torch
 
     from starqe.learn.lesson import evaluation_bytes
-    from starqe.learn.memory import check_memory
+    from starqe.learn.memory_limit import check_memory
     from starqe.reason.predictor.run import open_run
     from starqe.serve.running.memory import limit as memory_limit
 

@@ -12,7 +12,7 @@ import torch
 
 from starqe.measure.evaluate import Scorer
 from starqe.measure.metrics import AVERAGES, TERMS, Accumulator, terms_of
-from starqe.measure.protocol import paper
+from starqe.measure.ranking_protocols import paper
 from starqe.measure.ranks import filtered_ranks
 from starqe.queries import QueryTable
 from starqe.ragged import FloatArray, IntArray, Ragged

@@ -10,8 +10,8 @@ from starqe.experiments.work_folder import WorkFolder
 from starqe.kg import SPLITS
 from starqe.measure.oracle import oracle
 from starqe.measure.paper import beside_paper
+from starqe.measure.result_tables import grids
 from starqe.measure.rows import AVERAGE, Row
-from starqe.measure.tables import grids
 from starqe.queries import SHAPES, load_queries, tables_of
 
 

@@ -14,8 +14,8 @@ from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.metrics import AVERAGES
 from starqe.measure.paper import COMPARED, WD50K, published_impacts
+from starqe.measure.result_tables import Grid
 from starqe.measure.rows import Row, over_seeds
-from starqe.measure.tables import Grid
 from starqe.queries import SHAPES, load_queries, tables_of
 
 ENDS = 3

@@ -7,8 +7,8 @@ from starqe.experiments.plots import counted
 from starqe.experiments.table_report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder
 from starqe.measure.paper import ANSWERS_2P, HUBS, WD50K, published_count
+from starqe.measure.result_tables import Grid
 from starqe.measure.rows import Row
-from starqe.measure.tables import Grid
 from starqe.queries import query_set_stats
 
 SIZES = ("min", "lower_quartile", "median", "upper_quartile", "max", "mean")

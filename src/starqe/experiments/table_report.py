@@ -15,8 +15,8 @@ from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, write_json
 from starqe.folders import new_file
 from starqe.measure.paper import WD50K
+from starqe.measure.result_tables import Grid, comma_separated, grid_latex, grid_markdown
 from starqe.measure.rows import Row
-from starqe.measure.tables import Grid, comma_separated, grid_latex, grid_markdown
 
 
 @dataclass(frozen=True)

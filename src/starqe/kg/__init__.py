@@ -5,6 +5,7 @@ from starqe.kg.embedded import embedded_graph
 from starqe.kg.exchange import FORMS, export_graph, import_graph
 from starqe.kg.formats.tables import graph_of_table
 from starqe.kg.graph import Graph
+from starqe.kg.graph_folder import load_graph, save_graph
 from starqe.kg.iris import Names
 from starqe.kg.known import Known
 from starqe.kg.reading.import_options import Columns, WikidataOptions
@@ -12,7 +13,6 @@ from starqe.kg.reading.report import Report
 from starqe.kg.split import SplitFindings, check_split, hold_out_validation, transductive_split
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.stats import graph_stats
-from starqe.kg.store import load_graph, save_graph
 from starqe.kg.vocabulary import Vocabulary
 
 __all__ = [

@@ -24,6 +24,7 @@ from starqe.kg.formats.tables import read_json_lines, read_table, write_json_lin
 from starqe.kg.formats.typed_statements import is_typed, read_typed_statements
 from starqe.kg.formats.wikidata import is_wikidata, read_wikidata
 from starqe.kg.graph import Graph
+from starqe.kg.graph_folder import HEADER
 from starqe.kg.iris import Names
 from starqe.kg.rdf.read import read_rdf
 from starqe.kg.rdf.write import write_nquads, write_ntriples, write_reification, write_trig, write_turtle
@@ -32,7 +33,6 @@ from starqe.kg.reading.import_options import Columns, WikidataOptions
 from starqe.kg.reading.import_task import ImportTask, Unasserted
 from starqe.kg.reading.report import Report
 from starqe.kg.statement import SPLITS
-from starqe.kg.store import HEADER
 
 Read = Callable[[ImportTask, Path, str], None]
 """Reads a file, whose statements belong to one split, into the draft of an import; problems go to its report."""

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from starqe.errors import QueryError
 from starqe.learn.columns import draw
-from starqe.learn.examples import Examples, Part
 from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
+from starqe.learn.training_queries import Part, TrainingQueries
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, Scorer, evaluate, workers_for
 from starqe.measure.rows import Row
@@ -75,7 +75,7 @@ class QueryLesson:
         self._run, self._config = run, recipe.train
         check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
         pool = {name: _first(_table(queries, name), self._config.pool_per_shape) for name in self._config.shapes}
-        self.examples = Examples(run.graph, pool, self._config, recipe.seed)
+        self.queries = TrainingQueries(run.graph, pool, self._config, recipe.seed)
         count = self._config.validation_queries
         self._validation = {name: _first(table, count) for name, table in (validation or {}).items() if len(table)}
         self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
@@ -83,12 +83,12 @@ class QueryLesson:
     @property
     def per_epoch(self) -> int:
         """The number of queries per epoch."""
-        return self.examples.per_epoch
+        return self.queries.per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of batches per epoch."""
-        return self.examples.steps_per_epoch
+        return self.queries.steps_per_epoch
 
     @property
     def validates(self) -> bool:
@@ -101,7 +101,7 @@ class QueryLesson:
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
         """Yields the batches of an epoch, from the given one on."""
-        return self.examples.batches(epoch, start)
+        return self.queries.batches(epoch, start)
 
     def loss_per_query(self, model: nn.Module, batch: list[Part], noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean loss over the queries of a batch, and their number."""
@@ -134,7 +134,7 @@ class QueryLesson:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
         weights = sum(parameter.numel() for parameter in model.parameters()) * 4
         buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
-        tables = sum(table.nbytes for table in self.examples.tables)
+        tables = sum(table.nbytes for table in self.queries.tables)
         return round((weights * copies + buffers + tables) / 1e6)
 
 
@@ -163,6 +163,6 @@ def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
     if name not in there:
         raise QueryError(
             f"there are no training queries of the shape '{name}' (there are some of {', '.join(there) or 'none'}). Generate them "
-            "(--qualifiers 0 for a graph without qualifiers), or leave it out of train.shapes"
+            "(with qualifiers 0 for a graph without qualifiers), or leave it out of train.shapes"
         )
     return queries[name]

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from starqe.kg import Graph
-from starqe.learn.examples import Part, as_variant
+from starqe.learn.training_queries import Part, as_variant
 from starqe.model import SIMILARITY, Encoder, Similarity, collate
 from starqe.queries import QueryTable
 from starqe.queries.gaps import Gaps, queries_of

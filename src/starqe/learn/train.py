@@ -16,7 +16,7 @@ from starqe.learn.config import LoopConfig
 from starqe.learn.device import training_device
 from starqe.learn.interrupt import deferred_signals
 from starqe.learn.lesson import Lesson, Validation
-from starqe.learn.memory import check_memory
+from starqe.learn.memory_limit import check_memory
 from starqe.learn.run import RunFolder
 from starqe.model.embedding import InputEmbedding
 from starqe.seed import derive

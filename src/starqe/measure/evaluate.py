@@ -16,7 +16,7 @@ from starqe.config import Section
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.measure.metrics import Accumulator, terms_of
-from starqe.measure.protocol import PROTOCOLS, Task
+from starqe.measure.ranking_protocols import PROTOCOLS, Task
 from starqe.measure.ranks import TIES, Ranks, filtered_ranks
 from starqe.measure.rows import Row, check_names, report
 from starqe.measure.sink import RankSink

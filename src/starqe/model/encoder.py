@@ -7,9 +7,9 @@ from starqe.model.batch import Batch
 from starqe.model.config import ModelConfig
 from starqe.model.embedding import InputEmbedding
 from starqe.model.layer import StarELayer
+from starqe.model.message_steps import plan
 from starqe.model.pool import POOL
 from starqe.model.space import Space
-from starqe.model.steps import plan
 from starqe.model.weights import normal, weight
 from starqe.seed import derive
 

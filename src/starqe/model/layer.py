@@ -8,10 +8,10 @@ from torch.nn.functional import batch_norm
 
 from starqe.model.compose import COMPOSE, NEUTRAL
 from starqe.model.config import ModelConfig
+from starqe.model.message_steps import Direction, Step
 from starqe.model.noise import drop
 from starqe.model.qualify import QUALIFY
 from starqe.model.segment import segment_sum
-from starqe.model.steps import Direction, Step
 from starqe.model.weigh import WEIGH, Weigh
 from starqe.model.weights import weight, xavier
 

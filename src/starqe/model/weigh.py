@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from starqe.model.message_steps import Direction
 from starqe.model.segment import segment_softmax
-from starqe.model.steps import Direction
 from starqe.model.weights import weight, xavier
 
 

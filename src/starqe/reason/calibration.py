@@ -25,7 +25,7 @@ from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph
 from starqe.measure.evaluate import Scorer
 from starqe.measure.links import GapScorer
-from starqe.measure.protocol import strict
+from starqe.measure.ranking_protocols import strict
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.reliability import Reliability, reliability
 from starqe.queries import QueryTable, Shape, sample

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
-from starqe.learn.examples import Part
+from starqe.learn.training_queries import Part
 from starqe.measure.evaluate import Scorer
 from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET

@@ -122,7 +122,7 @@ def test_a_missing_column_and_missing_names_are_refused(tmp_path):
     ("name", "text", "place", "message"),
     [
         ("a.csv", "h,r,t\na,r,b\na,,b\n", "a.csv:3", "an identifier is one line of text, found '' in the column 'r': it is empty"),
-        ("a.csv", "h,r,t\na,r,b\na,r\n", "a.csv:3", "a row has as many fields as the header (3), found 2"),
+        ("a.csv", "h,r,t\na,r,b\na,r\n", "a.csv:3", r"a row has as many fields as the header \(3\), found 2"),
         ("a.csv", "h,r,t\na,r,b\na,r,\n", "a.csv:3", "a statement has one tail, found 0 in the column 't'"),
         ("a.jsonl", '{"h":"a","r":"r","t":"b"}\n{"h":"a"}\n', r"a.jsonl:2 \(byte 26\)", "a statement has one tail, found 0"),
         ("a.jsonl", '{"h":"a","r":"r","t":"b"}\n[1]\n', r"a.jsonl:2 \(byte 26\)", r"a record is an object, found \[1\]"),

@@ -13,7 +13,7 @@ import torch
 
 from starqe.experiments.reasoning.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import SPLITS
-from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranking_protocols import PROTOCOLS
 from starqe.measure.ranks import filtered_ranks
 from starqe.queries import QueryTable, answer_rows
 from starqe.ragged import FloatArray, Ragged

@@ -20,9 +20,9 @@ from starqe.experiments.table_report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder
 from starqe.measure.metrics import Accumulator, terms_of
 from starqe.measure.paper import COMPARED, NQE, WD50K, beside_paper
-from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranking_protocols import PROTOCOLS
+from starqe.measure.result_tables import Grid, grids
 from starqe.measure.rows import ALL, AVERAGE, Row, over_seeds, report
-from starqe.measure.tables import Grid, grids
 from starqe.queries import SHAPES, load_queries, tables_of
 from starqe.ragged import IntArray
 from starqe.reason.reasoner import RANKED_BY

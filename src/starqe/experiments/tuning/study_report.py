@@ -47,7 +47,7 @@ def write_summary(study: Study) -> None:
     """
     _write(study, "summary.md", summary(study))
     if best := study.best:
-        length = f" in {study.terms.minutes:g} minutes: train with --minutes {study.terms.minutes:g}" if study.terms.minutes else ""
+        length = f" in {study.terms.minutes:g} minutes: train as long, {study.terms.minutes:g} minutes" if study.terms.minutes else ""
         origin = f"# Trial {best.trial} of a search: validation {study.terms.objective} {best.value:.2f}{length}\n"
         _write(study, "best.toml", origin + to_toml(study.recipe(best.parameters)))
 

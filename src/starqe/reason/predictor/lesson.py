@@ -15,7 +15,7 @@ from starqe.queries.gaps import RELATION, Gaps
 from starqe.reason.predictor.predictor import Predictor
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
-from starqe.reason.predictor.statements import Statements
+from starqe.reason.predictor.training_questions import TrainingQuestions
 
 
 class PredictLesson:
@@ -27,7 +27,7 @@ class PredictLesson:
 
     def __init__(self, run: PredictorRun) -> None:
         self._run, self._config = run, run.recipe.train
-        self.statements = Statements(run.graph, self._config, run.recipe.seed)
+        self.questions = TrainingQuestions(run.graph, self._config, run.recipe.seed)
         limit = 0 if "valid" in self._config.splits else self._config.validation_questions
         self._validation = some_statements(run.graph, "valid", limit, run.recipe.seed)
         self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
@@ -35,12 +35,12 @@ class PredictLesson:
     @property
     def per_epoch(self) -> int:
         """The number of questions per epoch."""
-        return self.statements.per_epoch
+        return self.questions.per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of batches per epoch."""
-        return self.statements.steps_per_epoch
+        return self.questions.steps_per_epoch
 
     @property
     def validates(self) -> bool:
@@ -53,7 +53,7 @@ class PredictLesson:
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
         """Yields the batches of an epoch, from the given one on."""
-        return self.statements.batches(epoch, start)
+        return self.questions.batches(epoch, start)
 
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean over the questions of a batch of their losses, each times its weight, with the penalty; and their number."""

@@ -5,8 +5,8 @@ import io
 from dataclasses import replace
 from typing import Any
 
+from starqe.measure.result_tables import FORMATS, cell, grids
 from starqe.measure.rows import Row
-from starqe.measure.tables import FORMATS, cell, grids
 
 
 def row(ours: float | None, paper: float | None = None, **changes: Any) -> Row:

@@ -14,7 +14,7 @@ from starqe.reason.predictor.config import PredictorTrainConfig
 from starqe.seed import generator
 
 
-class Statements:
+class TrainingQuestions:
     """The questions that the statements of some splits answer, as batches; the seed and the number of the epoch decide them.
 
     Ends: every statement with pairs asks for its tail and for its head. Statements without pairs that ask the same are asked

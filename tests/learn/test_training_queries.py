@@ -3,7 +3,7 @@ import pytest
 
 from starqe.kg import Statement, graph_of
 from starqe.learn import TrainConfig
-from starqe.learn.examples import Examples, one_hop_tables, varied_tables
+from starqe.learn.training_queries import TrainingQueries, one_hop_tables, varied_tables
 from starqe.queries import SHAPES, Query
 from starqe.queries.shape import INVERSE
 
@@ -42,14 +42,14 @@ def test_qualified_one_hop_queries_have_every_answer_that_has_their_pairs(tiny) 
 
 def test_an_epoch_has_each_query_once_and_at_most_the_wanted_number(graph, queries) -> None:
     config = TrainConfig(queries_per_shape=50, batch=16, one_hop="none")
-    examples = Examples(graph, queries, config, seed=3)
+    examples = TrainingQueries(graph, queries, config, seed=3)
     drawn = [(id(table), int(row)) for parts in examples.batches(0) for table, rows in parts for row in rows]
     assert len(drawn) == len(set(drawn)) == examples.per_epoch == sum(min(50, len(table)) for table in queries.values())
     assert len(list(examples.batches(0))) == examples.steps_per_epoch
 
 
 def test_epochs_differ_and_each_can_be_entered_in_the_middle(graph, queries) -> None:
-    examples = Examples(graph, queries, TrainConfig(queries_per_shape=50, batch=16), seed=3)
+    examples = TrainingQueries(graph, queries, TrainConfig(queries_per_shape=50, batch=16), seed=3)
 
     def rows(batches) -> list[list[int]]:
         return [[int(row) for _, part in parts for row in part] for parts in batches]

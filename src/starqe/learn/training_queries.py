@@ -81,7 +81,7 @@ def varied_tables(graph: Graph, shape: Shape, count: int, seed: int) -> list[Que
     return tables
 
 
-class Examples:
+class TrainingQueries:
     """The pool of training queries, with a new sample in a new order for every epoch.
 
     The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run has the same.

@@ -8,7 +8,7 @@ from tests.columns import query_table
 
 from starqe.errors import MismatchError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.measure.protocol import PROTOCOLS, Task
+from starqe.measure.ranking_protocols import PROTOCOLS, Task
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable
 

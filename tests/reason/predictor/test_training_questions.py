@@ -8,7 +8,7 @@ from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import HEAD, MISSING, RELATION, TAIL, VALUE, Gaps, gaps_of
 from starqe.queries.shape import INVERSE
 from starqe.reason.predictor.config import PredictorTrainConfig
-from starqe.reason.predictor.statements import Statements, with_gap
+from starqe.reason.predictor.training_questions import TrainingQuestions, with_gap
 from tests.reason.predicted import answers_by_name, gaps, tiny_graph
 
 GRAPH = tiny_graph()
@@ -67,7 +67,7 @@ class TestEntailed:
             assert np.array_equal(own.items, exact.items)
 
 
-def all_of(questions: Statements, epoch: int = 0) -> list[tuple[int, int, int, tuple, tuple]]:
+def all_of(questions: TrainingQuestions, epoch: int = 0) -> list[tuple[int, int, int, tuple, tuple]]:
     """Gives the questions of an epoch as values, sorted."""
     found = []
     for batch in questions.batches(epoch):
@@ -85,7 +85,7 @@ def config(**values: object) -> PredictorTrainConfig:
 
 class TestStatements:
     def test_every_statement_asks_for_both_ends(self):
-        questions = Statements(GRAPH, config(weigh="statements", no_pairs=0, some_pairs=0), 0)
+        questions = TrainingQuestions(GRAPH, config(weigh="statements", no_pairs=0, some_pairs=0), 0)
         assert questions.per_epoch == 12
         assert questions.steps_per_epoch == 3
         found = all_of(questions)
@@ -95,7 +95,7 @@ class TestStatements:
         assert [question[:4] for question in found] == sorted(expected)
 
     def test_equal_questions_without_pairs_are_asked_once(self):
-        questions = Statements(GRAPH, config(no_pairs=0, some_pairs=0), 0)
+        questions = TrainingQuestions(GRAPH, config(no_pairs=0, some_pairs=0), 0)
         # Tails: (a r), (a s), (e r), (x r), and the four statements with pairs. Heads: (r b), (r c), (s c), (r y), and again four.
         assert questions.per_epoch == 16
         found = [question[:4] for question in all_of(questions) if not question[3]]
@@ -104,7 +104,7 @@ class TestStatements:
     def test_statements_that_ask_the_same_are_merged_into_questions_of_their_weight(self):
         triples = [("h", "r", f"t{i}") for i in range(5)] + [("h", "r", "with"), ("g", "r", "t0")]
         graph = graph_of(train=[Statement(*ends, (("q", "x"),) if ends[2] == "with" else ()) for ends in triples])
-        questions = Statements(graph, config(weigh="statements", merge=3, no_pairs=0, some_pairs=0), 0)
+        questions = TrainingQuestions(graph, config(weigh="statements", merge=3, no_pairs=0, some_pairs=0), 0)
         asked = [
             (position, len(pairs), weight)
             for batch in questions.batches(0)
@@ -120,7 +120,7 @@ class TestStatements:
         assert sum(weight for _, _, weight in asked) == 2 * len(triples)
 
     def test_shares_of_the_statements_ask_for_values_and_relations(self):
-        questions = Statements(GRAPH, config(value_share=0.5, relation_share=0.34), 0)
+        questions = TrainingQuestions(GRAPH, config(value_share=0.5, relation_share=0.34), 0)
         batch = next(questions.batches(0))
         assert questions.per_epoch == 16 + 3 + 2
         everything = [position for batch in questions.batches(0) for position in batch.position.tolist()]
@@ -133,17 +133,17 @@ class TestStatements:
         assert len(batch) == 4
 
     def test_no_more_values_are_asked_for_than_statements_have_pairs(self):
-        assert Statements(GRAPH, config(value_share=1), 0).per_epoch == 16 + 4
+        assert TrainingQuestions(GRAPH, config(value_share=1), 0).per_epoch == 16 + 4
 
     @pytest.mark.parametrize(("none", "some", "allowed"), [(1, 0, {0}), (0, 0, {2}), (0, 1, {0, 1, 2}), (0.5, 0, {0, 2})])
     def test_pairs_are_left_out_by_the_probabilities_given(self, none, some, allowed):
         graph = graph_of(train=[Statement(f"h{i}", "r", f"t{i}", (("q", "x"), ("q", "y"))) for i in range(40)])
-        questions = Statements(graph, config(weigh="statements", no_pairs=none, some_pairs=some), 0)
+        questions = TrainingQuestions(graph, config(weigh="statements", no_pairs=none, some_pairs=some), 0)
         assert {len(question[3]) for question in all_of(questions)} == allowed
 
     def test_every_question_has_all_its_answers_and_at_least_the_one_it_came_from(self):
         graph = embedded_graph()
-        questions = Statements(graph, PredictorTrainConfig(value_share=0.3, relation_share=0.3), 3)
+        questions = TrainingQuestions(graph, PredictorTrainConfig(value_share=0.3, relation_share=0.3), 3)
         known = graph.known(["train"])
         for batch in questions.batches(0):
             assert batch.answers.counts.min() >= 1
@@ -151,32 +151,33 @@ class TestStatements:
                 check_answers(known, batch, row)
 
     def test_the_seed_and_the_epoch_decide_the_questions(self):
-        questions = Statements(GRAPH, config(some_pairs=0.75), 7)
-        again = Statements(GRAPH, config(some_pairs=0.75), 7)
+        questions = TrainingQuestions(GRAPH, config(some_pairs=0.75), 7)
+        again = TrainingQuestions(GRAPH, config(some_pairs=0.75), 7)
         assert all_of(questions) == all_of(again)
         first = [batch.head.tolist() for batch in questions.batches(0)]
         assert first == [batch.head.tolist() for batch in again.batches(0)]
         assert first != [batch.head.tolist() for batch in questions.batches(1)]
-        assert first != [batch.head.tolist() for batch in Statements(GRAPH, config(some_pairs=0.75), 8).batches(0)]
+        assert first != [batch.head.tolist() for batch in TrainingQuestions(GRAPH, config(some_pairs=0.75), 8).batches(0)]
 
     def test_an_epoch_can_be_entered_in_its_middle(self):
-        questions = Statements(GRAPH, config(), 0)
+        questions = TrainingQuestions(GRAPH, config(), 0)
         late = [batch.tail.tolist() for batch in questions.batches(2, start=2)]
         assert late == [batch.tail.tolist() for batch in questions.batches(2)][2:]
 
     def test_only_the_splits_named_are_learned_from(self):
-        tails = {answer for question in all_of(Statements(GRAPH, config(), 0)) for answer in question[4]}
-        more = {answer for question in all_of(Statements(GRAPH, config(splits=("train", "valid")), 0)) for answer in question[4]}
+        tails = {answer for question in all_of(TrainingQuestions(GRAPH, config(), 0)) for answer in question[4]}
+        more = {answer for question in all_of(TrainingQuestions(GRAPH, config(splits=("train", "valid")), 0)) for answer in question[4]}
         # In train, e is a head: the answers differ in a question, not in the entities.
         assert tails == more
         count = [
-            sum(len(question[4]) for question in all_of(Statements(GRAPH, config(splits=s), 0))) for s in (("train",), ("train", "valid"))
+            sum(len(question[4]) for question in all_of(TrainingQuestions(GRAPH, config(splits=s), 0)))
+            for s in (("train",), ("train", "valid"))
         ]
         assert count[0] < count[1]
 
     def test_a_split_without_statements_is_refused(self):
         with pytest.raises(InputError, match="learns from statements, found none in valid"):
-            Statements(graph_of(train=[Statement("a", "r", "b")]), config(splits=("valid",)), 0)
+            TrainingQuestions(graph_of(train=[Statement("a", "r", "b")]), config(splits=("valid",)), 0)
 
 
 def check_answers(known, batch: Gaps, row: int) -> None:
