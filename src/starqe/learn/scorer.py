@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
 from starqe.model import SIMILARITY, Encoder, Similarity, collate
 from starqe.queries import QueryTable
-from starqe.queries.gaps import Gaps, queries_of
+from starqe.queries.gaps import HEAD, POSITIONS, TAIL, Gaps, queries_of
 from starqe.queries.variants import Variant
 from starqe.ragged import IntArray
 
@@ -64,7 +65,13 @@ class EncoderScorer:
         return out.copy_(UNION(torch.stack(found)))
 
     def entity_scores(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
-        """Returns the scores of all entities for statements that all lack their tail, or all lack their head: (B, V)."""
+        """Returns the scores of all entities for statements that all lack their tail, or all lack their head: (B, V).
+
+        Raises:
+            UnsupportedError: A statement lacks something else, such as a qualifier value.
+        """
+        if lost := gaps.position[~np.isin(gaps.position, (HEAD, TAIL))].tolist():
+            raise UnsupportedError(f"an encoder predicts heads and tails, found a question for the {POSITIONS[lost[0]]}. Train a predictor")
         return self.scores(queries_of(gaps), np.arange(len(gaps)), out)
 
     def vectors(self, parts: Sequence[Part]) -> torch.Tensor:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from starqe.errors import InputError, QueryError
+from starqe.errors import InputError, QueryError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import Atom, Query, Variable
 from starqe.queries.formula import And, Formula, Not, Or, Same, free_variables
+from starqe.queries.gaps import VALUE
 from starqe.reason import NORMS, Executor, Group, Reason, ReasonSettings
 from starqe.reason.executor.derivation import Part
 from starqe.reason.executor.pattern import question_of
@@ -168,6 +169,18 @@ def test_an_equation_leaves_one_entity_and_its_negation_all_others():
 def test_a_qualifier_value_is_asked_for_like_an_entity():
     value = Atom("c", "r", "e", (("q", T),))
     assert truths(value) == {"a": 0.1, "b": 1, "c": 0.1, "d": 0.1, "e": 0.1}
+
+
+def test_values_are_left_to_the_facts_where_the_model_predicts_ends_alone():
+    class Ends(Fixed):
+        def probabilities(self, gaps, out):
+            if (gaps.position == VALUE).any():
+                raise UnsupportedError("heads and tails alone")
+            return super().probabilities(gaps, out)
+
+    query = Query(Atom("c", "r", "e", (("q", T),)), (T,))
+    found = Executor(GRAPH.known(["train"]), Ends()).query_truths(query)
+    assert dict(zip(GRAPH.entities, found.values[0].tolist(), strict=True)) == {"a": 0, "b": 1, "c": 0, "d": 0, "e": 0}
 
 
 def test_a_relation_and_an_entity_are_ranked_together():

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from starqe.deadline import NEVER, Deadline
+from starqe.errors import UnsupportedError
 from starqe.kg.known import Known, Side
 from starqe.queries.gaps import MISSING, Gaps
 from starqe.ragged import IntArray, Ragged
@@ -130,7 +131,7 @@ class EdgeTruth:
             given = label_pairs.take(labels[some])
             asked = np.stack([wanted[some], np.full(count, MISSING, np.int32)], axis=1)
             pairs = Ragged.of_counts(given.counts + 1, np.insert(given.items, given.offsets[1:], asked, axis=0))
-            truths = self._capped(Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count)))
+            truths = self._of_values(Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count)))
             for place, truth in enumerate(truths, start):
                 own = graph.pairs.take(statement[position == place]).items
                 known = np.unique(own[own[:, 0] == wanted[place], 1])
@@ -174,6 +175,13 @@ class EdgeTruth:
         missing = np.full(len(nodes), MISSING)
         head, tail = (nodes, missing) if side == "head" else (missing, nodes)
         return self._capped(Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes))))
+
+    def _of_values(self, gaps: Gaps) -> Tensor:
+        """Predicts qualifier values; a model that predicts heads and tails alone leaves them to the facts."""
+        try:
+            return self._capped(gaps)
+        except UnsupportedError:
+            return torch.zeros(len(gaps), len(self.known.graph.entities))
 
     def _capped(self, gaps: Gaps) -> Tensor:
         if self._buffer is None:
