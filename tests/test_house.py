@@ -145,7 +145,7 @@ def test_no_module_imports_itself_indirectly():
 
     rooms = {name_of(path) for path in MODULES if path.name == "__init__.py"}  # a room gathers what its modules offer
     graph = {name: found - rooms for name, found in runtime_imports().items() if name not in rooms}
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+    assert set(TopologicalSorter(graph).static_order()) >= set(graph)  # a cycle raises CycleError, which names the modules
 
 
 def runtime_imports() -> dict[str, set[str]]:

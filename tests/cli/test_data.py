@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from starqe.cli.data import form_names
+from starqe.cli.import_choices import form_names
 from starqe.kg import (
     FORMS,
     SPLITS,

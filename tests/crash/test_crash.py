@@ -164,6 +164,7 @@ def test_a_kill_at_any_moment_loses_nothing(world, tmp_path, name):
         killed += run(command, die_after(seconds * chance.random())) == -9
         goes_on(job, command, place, before, after)
         shutil.rmtree(place)
+    assert killed
     print(f"{name}: killed at {killed} of {KILLS} random moments")
 
 

@@ -9,30 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from starqe.cli.data import (
-    LANGUAGES,
-    RANKS,
-    Classes,
-    EntityBase,
-    Format,
-    Head,
-    Label,
-    Languages,
-    MinStatements,
-    OnError,
-    Properties,
-    Qualifier,
-    Ranks,
-    Relation,
-    RelationBase,
-    SpecialValues,
-    Tail,
-    Unasserted,
-    columns_named,
-    names_with,
-    print_findings,
-    wikidata_options,
-)
+from starqe.cli.import_choices import ImportChoices, import_options, print_findings
 from starqe.cli.show import Json, Memory, Progress, print_json, resumable
 
 if TYPE_CHECKING:
@@ -41,25 +18,11 @@ if TYPE_CHECKING:
 CALIBRATING = "calibrating"  # the same as in starqe.ask.prepare, which would load torch
 
 
+@import_options
 def fit(
     source: Annotated[Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")],
+    choices: ImportChoices,
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
-    form: Format = None,
-    on_error: OnError = "stop",
-    unasserted: Unasserted = "leave",
-    entity_base: EntityBase = None,
-    relation_base: RelationBase = None,
-    ranks: Ranks = RANKS,
-    languages: Languages = LANGUAGES,
-    classes: Classes = "",
-    properties: Properties = "",
-    min_statements: MinStatements = 0,
-    special_values: SpecialValues = "leave",
-    head: Head = None,
-    relation: Relation = None,
-    tail: Tail = None,
-    qualifier: Qualifier = None,
-    label: Label = None,
     minutes: Annotated[float, typer.Option(min=0.05, help="Total time: reading, sampling queries, training, calibration.")] = 10,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the existing run.")] = False,
@@ -76,7 +39,7 @@ def fit(
 
     from starqe.ask import fit as make
     from starqe.ask import with_validation
-    from starqe.kg import SPLITS, import_graph, load_graph
+    from starqe.kg import SPLITS
     from starqe.kg.published.datasets import data_home, named_source
     from starqe.queries.sparql.foreign import example
     from starqe.serve.running.memory import limit
@@ -85,23 +48,7 @@ def fit(
         torch.set_num_threads(threads)
     most = limit(memory)[0] if memory else None
     place = named_source(source, data_home(os.environ, sys.platform))
-    read: dict[str, Any] = {}
-    if (place / "graph.json").exists():
-        graph = load_graph(place)
-    else:
-        graph, report = import_graph(
-            place,
-            form,
-            names_with(entity_base, relation_base),
-            on_error,
-            unasserted,
-            wikidata=wikidata_options(ranks, languages, classes, properties, min_statements, special_values),
-            label_relations=label or (),
-            columns=columns_named(head, relation, tail, qualifier),
-        )
-        read = {"report": report.as_dict()}
-        if not as_json:
-            print_findings(graph, report)
+    graph, read = _read(place, choices, quiet=as_json)
     split = with_validation(graph, seed)
     if split is not graph and not as_json:
         print(_held_out(split))
@@ -128,6 +75,18 @@ def fit(
     if not answerer.calibrated:
         print(f"  {answerer.probability.evidence.note}")
     print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer.graph))}")
+
+
+def _read(place: Path, choices: ImportChoices, quiet: bool) -> tuple["Graph", dict[str, Any]]:
+    """Reads a graph folder, or imports a source; also returns the report of the import, for JSON."""
+    from starqe.kg import load_graph
+
+    if (place / "graph.json").exists():
+        return load_graph(place), {}
+    graph, report = choices.read(place)
+    if not quiet:
+        print_findings(graph, report)
+    return graph, {"report": report.as_dict()}
 
 
 def _held_out(graph: "Graph") -> str:

@@ -37,7 +37,7 @@ FORMAT, VERSION = "starqe run", 1
 HEADER, RECIPE, WEIGHTS, STATE = "run.json", "config.toml", "weights.safetensors", "state.safetensors"
 METRICS = "metrics.jsonl"
 UNKNOWN = "0" * 8
-"""The placeholder in a file of tensors while its checksum is computed."""
+"""The value of the checksum field in a file of tensors while the checksum is computed."""
 
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -243,14 +243,14 @@ def _tensor_header(content: bytes | memoryview) -> dict[str, Any]:
 
 
 def _put_checksum(path: Path) -> None:
-    """Writes the checksum of a file of tensors into its header, computed with the placeholder in its place."""
+    """Writes the checksum of a file of tensors into its header, computed with `UNKNOWN` in its place."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         place = content.find(f'"checksum":"{UNKNOWN}"'.encode()) + len('"checksum":"')
         content[place : place + len(UNKNOWN)] = checksum(memoryview(content)).encode()
 
 
 def _checksum_without(content: bytes, said: str) -> str:
-    """Computes the checksum of a file of tensors with the placeholder in place of the recorded one."""
+    """Computes the checksum of a file of tensors with `UNKNOWN` in place of the recorded one."""
     view, key = memoryview(content), f'"checksum":"{said}"'.encode()
     if (place := content.find(key)) < 0 or len(said) != len(UNKNOWN):
         return "?"

@@ -32,7 +32,7 @@ def shape_class(shape: Shape) -> str:
     """Returns the class of a shape.
 
     One edge is a one-hop; two edges that join an anchor with the target are an intersection, three or more a larger one; edges one
-    after the other are a path; all else (and every cycle) is mixed. The directions of the edges do not matter. A shape with a negated
+    after the other are a path; the rest (and every cycle) is mixed. The directions of the edges do not matter. A shape with a negated
     part is a negation, one with alternatives a union, and one with a variable as qualifier value has an open value.
     """
     if shape.tree is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from starqe.errors import InputError
-from starqe.kg.reading.files import FREE_EXPANSION, OPENERS, open_guarded, whole_lines
+from starqe.kg.reading.files import CHUNK, FREE_EXPANSION, OPENERS, open_guarded, whole_lines
 
 MIB = 2**20
 
@@ -99,7 +99,15 @@ def test_pieces_end_at_line_ends(tmp_path):
     assert pieces[-1].endswith(b"last")
 
 
-def test_a_line_that_is_too_long_is_refused_where_it_stands(tmp_path):
+def test_a_long_line_between_short_ones_of_the_same_chunk_is_refused(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"a\nb\n" + b"x" * 3 * MIB + b"\nc\n")
+    assert path.stat().st_size < CHUNK
+    with pytest.raises(InputError, match=rf"^{path}:3: a line has at most 1 MiB"):
+        content(path)
+
+
+def test_a_line_that_is_too_long_is_refused_with_its_number(tmp_path):
     path = tmp_path / "file.txt"
     path.write_bytes(b"a\nb\n" + b"x" * 9 * MIB)
     with pytest.raises(InputError, match=rf"^{path}:3: a line has at most 1 MiB. Is this file in another format\?"):
