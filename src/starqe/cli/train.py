@@ -79,12 +79,13 @@ def train(
         "seconds": round(counters.seconds, 1),
     }
     baseline = lesson.baseline().get("average") if counters.best is not None else None
-    result |= {"best_epoch": counters.best_epoch, "validation_mrr": counters.best, "baseline_mrr": baseline}
+    result |= {"best_epoch": counters.best_epoch, **trainer.best_validation, "baseline_mrr": baseline}
     result["threads"] = torch.get_num_threads()
     if as_json:
         print_json(result)
     else:
-        best = f", validation MRR {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
+        measure = "Hits@10" if "validation_hits" in result else "MRR"
+        best = f", validation {measure} {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
         print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
         if baseline is not None:
             print(f"  to compare with: always predicting the most frequent entity for the relation has a validation MRR of {baseline:.2f}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from starqe.learn import Recipe, preset
+from starqe.learn import Recipe, as_run, preset
 from starqe.queries import SHAPES
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -107,9 +107,10 @@ TINY: Changes = {
 """Settings of a recipe that is small enough for a table of the embedded graph in seconds."""
 
 
-def regime_recipe(regime: str, seed: int, as_published: bool = False, tiny: bool = False) -> Recipe:
-    """Returns the recipe of a regime: the paper's, or ours."""
+def regime_recipe(regime: str, seed: int, as_published: bool = False, tiny: bool = False, as_authors_ran: bool = False) -> Recipe:
+    """Returns the recipe of a regime: ours, the paper's, or the paper's as the authors' code ran it."""
     row = REGIMES[regime]
-    begin, settings = (row.preset, row.published) if as_published else (OURS, row.settings)
+    begin, settings = (row.preset, row.published) if as_published or as_authors_ran else (OURS, row.settings)
     recipe = preset(begin).replace(seed=seed, **settings)
+    recipe = as_run(recipe) if as_authors_ran else recipe
     return recipe.replace(**TINY) if tiny else recipe
