@@ -62,12 +62,12 @@ REGIMES: Mapping[str, Regime] = {
         published={"model": {"pooling": "sum-with-relations"}},
         weight=0.5,
     ),
-    "starqe-like": Regime("starqe", {"train": _on_shapes(tuple(SHAPES), 8)}),
-    "q2b-like": Regime("q2b-like", {"train": _on_shapes(("1p", "2p", "3p", "2i", "3i"), 10), "model": {"pooling": "sum"}}, weight=0.75),
+    "starqe-like": Regime("starqe", {"train": _on_shapes(tuple(SHAPES), 5)}),
+    "q2b-like": Regime("q2b-like", {"train": _on_shapes(("1p", "2p", "3p", "2i", "3i"), 8), "model": {"pooling": "sum"}}, weight=0.75),
     "emql-like": Regime("emql-like", {"train": _on_shapes(("1p", "2i"), 14), "model": _BY_DEGREE}, weight=0.4),
     "mpqe-like": Regime("mpqe-like", {"train": _on_shapes(("1p",), 20), "model": _BY_DEGREE}, weight=0.25),
     "mpqe-like-reification": Regime(
-        "mpqe-like-reification", {"train": _on_shapes(("1p",), 28, variant="reified"), "model": _BY_DEGREE}, weight=0.5
+        "mpqe-like-reification", {"train": _on_shapes(("1p",), 24, variant="reified"), "model": _BY_DEGREE}, weight=0.5
     ),
     # The longest diameter of the seven shapes is 3: each step has its own layer, and a query stops at its own number of steps.
     "diameter": Regime("starqe", _DIAMETER, published=_DIAMETER),
