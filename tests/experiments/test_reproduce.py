@@ -273,8 +273,8 @@ def test_a_row_about_generalisation_sees_its_own_queries_only_and_by_passes(regi
 
 
 def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:
-    config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10})
-    assert passes(config, {"1p": 8, "2p": 40}, 6.0) == {"1p": 6.0, "2p": 1.5}
+    config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10, "pool_per_shape": 60})
+    assert passes(config, {"1p": 8, "2p": 40, "3p": 1000}, 6.0) == {"1p": 6.0, "2p": 1.5, "3p": 1.0}  # 3p draws from a pool of 60
     assert passes(config, {"1p": 8, "2p": 40}, 0.5) == {"1p": 0.5, "2p": 0.12}
 
 

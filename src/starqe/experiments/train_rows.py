@@ -137,8 +137,9 @@ def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
 
 
 def passes(config: TrainConfig, sizes: Mapping[str, int], epochs: float) -> dict[str, float]:
-    """Computes how often a training saw the training queries of each shape, on average: an epoch has only some of a large table."""
-    return {shape: round(epochs * min(1.0, config.queries_per_shape / size), 2) for shape, size in sizes.items()}
+    """Computes how often a training saw the queries of each shape that it draws from, on average: an epoch has only some of a large pool."""
+    pools = {shape: min(size, config.pool_per_shape) for shape, size in sizes.items()}
+    return {shape: round(epochs * min(1.0, config.queries_per_shape / pool), 2) for shape, pool in pools.items()}
 
 
 def train_to_the_end(
