@@ -137,7 +137,7 @@ def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
 
 
 def passes(config: TrainConfig, sizes: Mapping[str, int], epochs: float) -> dict[str, float]:
-    """Computes how often a training saw the queries of each shape that it draws from, on average: an epoch has only some of a large pool."""
+    """Computes how often a training saw the queries of each pool that it draws from, on average: an epoch has some of a large one."""
     pools = {shape: min(size, config.pool_per_shape) for shape, size in sizes.items()}
     return {shape: round(epochs * min(1.0, config.queries_per_shape / pool), 2) for shape, pool in pools.items()}
 
