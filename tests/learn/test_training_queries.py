@@ -51,7 +51,7 @@ def test_an_epoch_has_each_query_once_and_at_most_the_wanted_number(graph, queri
 @pytest.mark.parametrize(("batch", "sizes"), [(16, [16, 16]), (20, [20, 20]), (100, [40])])
 def test_a_last_batch_that_is_not_full_can_be_left_out(graph, queries, batch: int, sizes: list[int]) -> None:
     config = TrainConfig(queries_per_shape=40, batch=batch, one_hop="none", drop_last=True)
-    examples = Examples(graph, {"1p": queries["1p"]}, config, seed=3)
+    examples = TrainingQueries(graph, {"1p": queries["1p"]}, config, seed=3)
     assert [sum(len(rows) for _, rows in parts) for parts in examples.batches(0)] == sizes  # a batch that is all of an epoch stays
     assert (examples.steps_per_epoch, examples.per_epoch) == (len(sizes), sum(sizes))
 

@@ -14,8 +14,8 @@ from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.metrics import AVERAGES, METRICS
 from starqe.measure.paper import COMPARED, beside_paper
-from starqe.measure.rows import ALL, AVERAGE, Row, over_seeds
 from starqe.measure.result_tables import grids
+from starqe.measure.rows import ALL, AVERAGE, Row, over_seeds
 from starqe.queries import SHAPES, load_queries, tables_of
 
 NOT_RUN = "not run"

@@ -23,9 +23,9 @@ from starqe.experiments.table_report import Report, provenance
 from starqe.experiments.work_folder import WorkFolder
 from starqe.kg import Graph
 from starqe.measure.metrics import AVERAGES, Accumulator, mean_estimate, terms_of
-from starqe.measure.protocol import PROTOCOLS
+from starqe.measure.ranking_protocols import PROTOCOLS
+from starqe.measure.result_tables import Grid
 from starqe.measure.rows import AVERAGE, Row, over_seeds, report
-from starqe.measure.tables import Grid
 from starqe.queries import ALL_SHAPES, MORE_SHAPES, SHAPES, QuerySettings, QueryTable, generate, load_queries, sample_queries, tables_of
 from starqe.queries.exact.reduction import class_order, reductions
 from starqe.ragged import Ragged
