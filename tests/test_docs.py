@@ -4,8 +4,11 @@ import itertools
 import re
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
+from starqe.cli.main import app
 from starqe.config import known_keys
 from starqe.experiments import TABLES as REPRODUCED
 from starqe.kg import FORMS
@@ -22,6 +25,7 @@ from starqe.reason.predictor.one_hop import FEATURES
 from starqe.reason.reasoner import RANKED_BY
 
 ROOT = Path(__file__).parents[1]
+COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERYTHING = "\n".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
 
@@ -48,6 +52,28 @@ def test_every_file_that_a_page_names_exists() -> None:
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", EVERYTHING))
     assert len(named) > 10
     assert [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "src" / "starqe" / name).exists())] == []
+
+
+def _checklist() -> list[str]:
+    """The lines of the tables of docs/paper.md, without their headers."""
+    lines = [line for line in (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return [line for line in lines if line not in ("| item | covered by |", "| --- | --- |")]
+
+
+@pytest.mark.parametrize("line", _checklist(), ids=lambda line: line.split("|")[1].strip()[:50])
+def test_every_item_of_the_paper_is_covered_by_something_that_exists(line: str) -> None:
+    _, item, cover, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", line))
+    assert item
+    commands = re.findall(r"`starqe ([a-z]+)(?: ([a-z]+))?", cover)
+    for command, sub in commands:
+        found = COMMANDS[command]
+        known = found.commands if isinstance(found, click.Group) else REPRODUCED if command == "reproduce" else {sub}
+        assert not sub or sub in known, (command, sub)
+    for path, name in re.findall(r"`(\w[\w/]*\.py)` `(\w+)`", cover):
+        source = (ROOT / "src" / "starqe" / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b|^{name}\b.*=", source, re.MULTILINE), (path, name)
+    others = re.findall(r"`[\w/]+\.py`|`test_\w+`|\]\([\w/]+\.md", cover)  # other tests check that these exist
+    assert commands or others, "names nothing that one can look up"
 
 
 KEYS = [

@@ -23,7 +23,7 @@ from starqe.experiments.model_tables import against_paper
 from starqe.experiments.train_rows import passes, plan, shares, unequal
 from starqe.folders import LOCK
 from starqe.kg import Statement, graph_of, save_graph
-from starqe.learn import Run, preset
+from starqe.learn import Run, as_run, preset
 from starqe.measure.metrics import AVERAGES
 from starqe.measure.paper import PAPER, published
 from starqe.measure.rows import AVERAGE, Row
@@ -177,8 +177,9 @@ def test_a_query_set_that_has_grown_is_another_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"made with other settings \(as_published\)"):
-        open_work(fresh, settings=Settings(as_published=True))
+    for other in (Settings(as_published=True), Settings(as_run=True)):
+        with pytest.raises(StorageError, match=r"made with other settings \(as_published\)"):
+            open_work(fresh, settings=other)
     save_graph(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "graph")
     generate(graph_of(train=[Statement("a", "r", "b", (("q", "c"),))]), tmp_path / "queries", [SHAPES["1p"]])
     with pytest.raises(MismatchError, match="tables of another graph"):
@@ -272,8 +273,8 @@ def test_a_row_about_generalisation_sees_its_own_queries_only_and_by_passes(regi
 
 
 def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:
-    config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10})
-    assert passes(config, {"1p": 8, "2p": 40}, 6.0) == {"1p": 6.0, "2p": 1.5}
+    config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10, "pool_per_shape": 60})
+    assert passes(config, {"1p": 8, "2p": 40, "3p": 1000}, 6.0) == {"1p": 6.0, "2p": 1.5, "3p": 1.0}  # 3p draws from a pool of 60
     assert passes(config, {"1p": 8, "2p": 40}, 0.5) == {"1p": 0.5, "2p": 0.12}
 
 
@@ -301,6 +302,28 @@ def test_the_cells_below_the_paper_are_counted_and_named() -> None:
     assert against_paper([*rows, oracle], {"Q2B-like": ""}) == [
         "MRR, micro: 1 of 2 cells are at or above the paper's; below: Q2B-like 2p (41.9, the paper 42.0)."
     ]
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_regime_as_run_is_the_published_one_with_what_the_authors_code_did(regime: str) -> None:
+    paper, ran = regime_recipe(regime, 3, as_published=True), regime_recipe(regime, 3, as_authors_ran=True)
+    assert ran == as_run(paper)
+    assert ran.train.choose_by == "pooled Hits@10"
+
+
+@pytest.mark.full
+def test_rows_are_trained_as_the_authors_code_ran(tmp_path: Path) -> None:
+    report, _ = reproduce("faithfulness", tmp_path / "work", settings=Settings(as_run=True, budget=0.02, limit=5, rows=("MPQE-like",)))
+    assert Run.open(tmp_path / "work" / "runs" / "mpqe-like-0").recipe.model.weighting == "shared-attention"
+    assert report.provenance["recipes"].startswith("the paper's hyper-parameters and loss, trained as the authors' code did")
+    record = json.loads((tmp_path / "work" / "runs" / "mpqe-like-0" / "trained.json").read_text())
+    assert record["validation_hits"] >= 0
+    assert {row.name for row in report.rows if row.ours is not None} == {"MPQE-like"}
+
+
+def test_a_table_is_made_as_published_or_as_run_and_not_both() -> None:
+    with pytest.raises(ConfigError, match=r"found both. Choose one of them"):
+        Settings.parse({"as_run": True, "as_published": True})
 
 
 def published_rows(table: str) -> list[Row]:

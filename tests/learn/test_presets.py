@@ -2,7 +2,7 @@
 
 import pytest
 
-from starqe.learn import preset
+from starqe.learn import as_run, preset
 
 COLUMNS = ("starqe", "reification", "triple-only", "zero-layers", "mpqe-like", "mpqe-like-reification", "emql-like", "q2b-like")
 TABLE = {
@@ -53,6 +53,22 @@ def test_a_preset_has_every_cell_of_its_column(column: str) -> None:
     published = {name: line.split()[COLUMNS.index(column)] for name, line in TABLE.items()}
     expected = {name: WITH_A_REASON.get((name, column), value) for name, value in published.items()}
     assert cells(column) == expected
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_as_run_changes_what_the_table_leaves_open_and_nothing_of_the_table(column: str) -> None:
+    table, ran = preset(column), as_run(preset(column))
+    names = {"symmetric": "degree-sum", "attention": "shared-attention", "sum": "sum-with-values"}
+    expected = {
+        "batch_norm": True,
+        "initial": "xavier",
+        "weighting": names[table.model.weighting],
+        "pooling": names.get(table.model.pooling, table.model.pooling),
+    }
+    assert ran.model.model_dump() == {**table.model.model_dump(), **expected}
+    stopping = {"choose_by": "pooled Hits@10", "keep": "gained", "drop_last": True}
+    assert ran.train.model_dump() == {**table.train.model_dump(), **stopping}
+    assert (ran.train.patience, ran.train.delta, ran.train.loss, ran.train.validation_queries) == (5, 0.02, "binary", 3_500)
 
 
 def test_the_table_is_whole() -> None:

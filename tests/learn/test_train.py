@@ -213,6 +213,32 @@ def test_the_best_model_is_kept_even_if_it_is_better_by_less_than_delta(trainer:
     assert (counters.best, counters.best_epoch, counters.epoch) == (50.95, 2, 4)  # three epochs without a gain of 2%
 
 
+def test_if_only_gains_are_kept_a_model_that_is_better_by_less_than_delta_is_not(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = trainer("train.epochs=100", "train.patience=3", "train.delta=0.02", "train.keep=gained")
+    found, hashes = iter([50.0, 50.9, 51.1, 52.1, 50.0, 52.0]), []
+    monkeypatch.setattr(made.lesson, "validate", lambda _: {"average": next(found)})
+    monkeypatch.setattr(made._run, "save_weights", lambda _: hashes.append(made.counters.epoch))
+    counters = made.train()
+    # 51.1 is more than 1.02 x 50, 52.1 is less than 1.02 x 51.1: the weights of epochs 0 and 2 are written, and three epochs follow
+    assert (counters.best, counters.best_epoch, counters.epoch, hashes) == (51.1, 2, 6, [0, 2])
+
+
+def test_models_can_be_chosen_by_hits_pooled_over_all_answers(trainer: MakeTrainer) -> None:
+    made = trainer("train.epochs=1", "train.choose_by=pooled Hits@10")
+    counters = made.train()
+    found = made.lesson.validate(made.best_guess.eval())
+    rows = made.lesson.measure(made.best_guess.eval())
+    by_shape = [row for row in rows if (row.metric, row.average) == ("Hits@10", "micro") and row.shape not in ("average", "all")]
+    assert len({row.n for row in by_shape}) > 1  # shapes have different numbers of answers, so the mean over them is another number
+    pooled = sum(row.number * row.n for row in by_shape) / sum(row.n for row in by_shape)
+    assert found["pooled Hits@10"] == counters.best == pytest.approx(pooled, abs=1e-3)
+    assert made.best_validation == {"validation_mrr": None, "validation_hits": counters.best}
+    (line,) = [line for line in made._run.metrics() if line.get("validation")]
+    assert (line["validation_mrr"], line["best_hits"]) == (found["average"], counters.best)
+
+
 def test_only_the_first_queries_of_a_table_are_the_pool(graph, queries, tmp_path: Path) -> None:
     run = Run.create(
         tmp_path / "run", Recipe().with_settings(['train.shapes=["2i"]', "train.pool_per_shape=5", "train.one_hop=none"]), graph

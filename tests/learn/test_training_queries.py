@@ -48,6 +48,14 @@ def test_an_epoch_has_each_query_once_and_at_most_the_wanted_number(graph, queri
     assert len(list(examples.batches(0))) == examples.steps_per_epoch
 
 
+@pytest.mark.parametrize(("batch", "sizes"), [(16, [16, 16]), (20, [20, 20]), (100, [40])])
+def test_a_last_batch_that_is_not_full_can_be_left_out(graph, queries, batch: int, sizes: list[int]) -> None:
+    config = TrainConfig(queries_per_shape=40, batch=batch, one_hop="none", drop_last=True)
+    examples = TrainingQueries(graph, {"1p": queries["1p"]}, config, seed=3)
+    assert [sum(len(rows) for _, rows in parts) for parts in examples.batches(0)] == sizes  # a batch that is all of an epoch stays
+    assert (examples.steps_per_epoch, examples.per_epoch) == (len(sizes), sum(sizes))
+
+
 def test_epochs_differ_and_each_can_be_entered_in_the_middle(graph, queries) -> None:
     examples = TrainingQueries(graph, queries, TrainConfig(queries_per_shape=50, batch=16), seed=3)
 

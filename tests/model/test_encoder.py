@@ -19,6 +19,7 @@ CHOICES = (
     + [{"activation": name} for name in get_args(config.Activation)]
     + [{"pooling": name} for name in get_args(config.Pooling)]
     + [{"steps": name, "shared": shared, "pooling": "sum-with-relations"} for name in get_args(config.Steps) for shared in (False, True)]
+    + [{"initial": name} for name in get_args(config.Initial)]
     + [{"batch_norm": True}, {"bias": False}, {"layers": 3}, {"layers": 1, "shared": True}, {"layers": 2, "shared": True}]
     + [{"layers": 0, "pooling": name} for name in ("sum", "sum-with-values", "sum-with-relations")]
 )
@@ -179,6 +180,29 @@ def test_entities_begin_with_the_length_that_was_chosen(length, space):
     assert abs(embedding.weight.norm(dim=1).mean() / length - 1) < 0.02
     short, long = (encoder_of({"initial_length": one}, space).entity_matrix() for one in (length, 1.0))
     torch.testing.assert_close(short, length * long)
+
+
+@torch.no_grad()
+def test_by_xaviers_rule_the_size_of_the_whole_matrix_decides_where_embeddings_begin():
+    space = Space(entities=6000, relations=500)
+    made = Encoder(ModelConfig(width=128, initial="xavier", initial_length=9.0), space, seed=0)
+    rows = space.input_rows
+    # Deviation sqrt(2 / (rows + columns)), so a row of 128 has the length sqrt(128) times that: 0.19 here, 0.07 for 47,155 entities.
+    assert made.embedding.weight.norm(dim=1).mean() == pytest.approx((128 * 2 / (rows + 128)) ** 0.5, rel=0.01)
+    assert pytest.approx(0.07, abs=0.005) == (128 * 2 / (47_155 + 128)) ** 0.5
+    assert made.relation_embedding.std() == pytest.approx((2 / (space.relation_rows + 128)) ** 0.5, rel=0.01)
+    assert made.layers[0].loop_relation.std() == pytest.approx((2 / (1 + 128)) ** 0.5, rel=0.2)
+
+
+def test_a_shared_attention_vector_weighs_both_directions(space, mixed_batch):
+    made, apart = (encoder_of({"weighting": name}, space) for name in ("shared-attention", "attention"))
+    names = {name for name, _ in made.named_parameters()}
+    assert "layers.0.weigh_forward.message_vector" in names
+    assert names == {name for name, _ in apart.named_parameters() if "weigh_backward" not in name}
+    values = made.state_dict()
+    twice = {name.replace("weigh_forward", "weigh_backward"): value for name, value in values.items() if "weigh_forward" in name}
+    apart.load_state_dict({**values, **twice})
+    torch.testing.assert_close(made(mixed_batch), apart(mixed_batch))
 
 
 def test_a_user_shape_with_parallel_edges_and_a_loop_of_edges_is_encoded(space):

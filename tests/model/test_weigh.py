@@ -28,6 +28,31 @@ def test_symmetric_weights_come_from_the_product_of_the_degrees(step):
     torch.testing.assert_close(weigh(messages, torch.zeros(4, 2), step.backward), expected)
 
 
+def test_weights_by_the_sum_of_degrees_count_edges_whichever_way_they_point(step):
+    # 0 has 2 edges, 1 has 1, the target 2, x 1. 0>?: 2 + 2; 1>?: 1 + 2; 0>x: 2 + 1
+    expected = torch.tensor([[1 / 2], [1 / math.sqrt(3)], [1 / math.sqrt(3)]]).expand(3, 2)
+    weigh = WEIGH["degree-sum"](2, 1)
+    torch.testing.assert_close(weigh(torch.ones(3, 2), torch.zeros(4, 2), step.forward), expected)
+    torch.testing.assert_close(weigh(torch.ones(3, 2), torch.zeros(4, 2), step.backward), expected)
+
+
+def test_in_a_chain_the_sum_of_degrees_differs_from_their_product(table, space):
+    batch = collate([(table("A>x x>?", [[0]], [[0, 1]], [[[], []]]), np.array([0]))], space)
+    everyone, relation = torch.ones(len(batch.node), dtype=torch.bool), batch.edge_relation
+    step = plan(batch, torch.tensor([1]), everyone, False, relation, relation + 3, batch.pair_relation)[0]
+    # x has 2 edges, the others 1: 1 + 2 on both edges. In one direction every node sends and gets at most one message.
+    torch.testing.assert_close(step.forward.degree_sum, torch.full((2,), 1 / math.sqrt(3)))
+    torch.testing.assert_close(step.forward.symmetric, torch.ones(2))
+
+
+def test_a_shared_attention_vector_begins_as_one_matrix():
+    weigh = WEIGH["shared-attention"](64, 4)
+    weigh.reset_parameters(torch.Generator().manual_seed(0))
+    values = torch.cat([weigh.message_vector, weigh.receiver_vector], dim=1)  # (4, 32)
+    bound = math.sqrt(6 / (4 + 32))
+    assert 0.9 * bound < values.abs().max() <= bound
+
+
 def test_attention_is_a_softmax_over_the_messages_into_a_node_head_by_head(step):
     weigh = WEIGH["attention"](2, 2)
     with torch.no_grad():

@@ -27,6 +27,7 @@ def reproduce(
         Path | None, typer.Option("--out", help="The folder to work in and to resume from; tables share it. Left out: nothing is kept.")
     ] = None,
     as_published: Annotated[bool, typer.Option("--as-published", help="Train with the paper's hyper-parameters and loss.")] = False,
+    as_run: Annotated[bool, typer.Option("--as-run", help="The same, trained as the authors' code did where the paper is silent.")] = False,
     rows: Annotated[str | None, typer.Option(help="Train these rows only, separated by commas, such as MPQE-like.")] = None,
     seeds: Annotated[int, typer.Option(help="The number of seeds per row: mean and standard deviation.")] = 1,
     budget: Annotated[float | None, typer.Option(help="Minutes of training, divided among the missing rows; 0: none.")] = None,
@@ -45,7 +46,15 @@ def reproduce(
 
     if threads or graph is None:
         torch.set_num_threads(threads or 1)
-    values = {"as_published": as_published, "seeds": seeds, "budget": budget, "limit": limit, "minimum": minimum, "run": run}
+    values = {
+        "as_published": as_published,
+        "as_run": as_run,
+        "seeds": seeds,
+        "budget": budget,
+        "limit": limit,
+        "minimum": minimum,
+        "run": run,
+    }
     lists = {"sources": _names(sources), "rows": _names(rows or "")}
     settings = Settings.parse({**values, **lists})
     with _folder(out, kept_nowhere=graph is None or table in ("statistics", "oracle")) as folder:

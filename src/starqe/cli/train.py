@@ -14,7 +14,6 @@ from starqe.folders import locked
 if TYPE_CHECKING:
     from starqe.learn import Lesson, TrainConfig, Trainer
     from starqe.learn.config import AnyRecipe
-    from starqe.learn.train import Counters
     from starqe.queries import QueryTable
     from starqe.reason.predictor.run import AnyRun
 
@@ -73,17 +72,19 @@ def train(
         reporter.begin(trainer)
         counters = trainer.train()
     baseline = lesson.baseline().get("average") if counters.best is not None else None
-    _print_result(out, counters, baseline, torch.get_num_threads(), as_json)
+    _print_result(out, trainer, baseline, torch.get_num_threads(), as_json)
 
 
-def _print_result(out: Path, counters: "Counters", baseline: float | None, threads: int, as_json: bool) -> None:
+def _print_result(out: Path, trainer: "Trainer", baseline: float | None, threads: int, as_json: bool) -> None:
     """Prints how far a training got, and its best validation next to the baseline's."""
+    counters, validation = trainer.counters, trainer.best_validation
     if as_json:
         trained = {"run": str(out), "epochs": counters.epoch, "steps": counters.step, "queries": counters.queries}
-        found = {"best_epoch": counters.best_epoch, "validation_mrr": counters.best, "baseline_mrr": baseline}
+        found = {"best_epoch": counters.best_epoch, **validation, "baseline_mrr": baseline}
         print_json({**trained, "seconds": round(counters.seconds, 1), **found, "threads": threads})
         return
-    best = f", validation MRR {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
+    measure = "Hits@10" if "validation_hits" in validation else "MRR"
+    best = f", validation {measure} {counters.best:.2f} (epoch {counters.best_epoch})" if counters.best is not None else ""
     print(f"{out}: {counters.queries:,} queries in {counters.seconds / 60:.1f} minutes{best}")
     if baseline is not None:
         print(f"  to compare with: always predicting the most frequent entity for the relation has a validation MRR of {baseline:.2f}")

@@ -86,6 +86,18 @@ def _ratio(one: float, other: float) -> float:
     return min(one, other) / max(one, other, 1e-9)
 
 
+_TRAINED = ("StarQE", "Triple-Only", "Reification", "Zero Layers")
+
+
+def _share(value: Value, shape: str) -> float:
+    """Zero Layers as a share of StarQE."""
+    return value("Zero Layers", shape) / max(value("StarQE", shape), 1e-9)
+
+
+def _amris(value: Value, rows: Sequence[str]) -> list[float]:
+    return [value(row, shape, "AMRI") for row in rows for shape in EVERY_SHAPE]
+
+
 _ORACLE_FALLS = Finding(
     "the smaller k, the harder for the Oracle: on every shape Hits@1 is below Hits@3, and Hits@3 below Hits@10",
     ("Oracle (all splits)",),
@@ -150,6 +162,42 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             EVERY_SHAPE,
             lambda value: sum(value("StarQE", shape) > value("StarQE", "1p") for shape in EVERY_SHAPE) >= 4,
         ),
+        Finding(
+            "MRR is close to Hits@10: the mean of StarQE by MRR is at least four fifths of that by Hits@10",
+            ("StarQE",),
+            (AVERAGE,),
+            lambda value: _ratio(value("StarQE", AVERAGE), value("StarQE", AVERAGE, "Hits@10")) >= 0.8,
+            ("MRR", "Hits@10"),
+        ),
+        Finding(
+            "the more paths intersect, the fewer mistakes: StarQE and the Oracle are better on 3i than on 2i, and on 2i than on 1p",
+            ("StarQE", "Oracle (all splits)"),
+            ("1p", "2i", "3i"),
+            lambda value: all(value(row, "1p") < value(row, "2i") < value(row, "3i") for row in ("StarQE", "Oracle (all splits)")),
+        ),
+        Finding(
+            "star-shaped queries need layers least: as a share of StarQE, Zero Layers is better on 1p, 2i and 3i than on any other shape",
+            ("StarQE", "Zero Layers"),
+            EVERY_SHAPE,
+            lambda value: min(_share(value, shape) for shape in ("1p", "2i", "3i")) > max(_share(value, shape) for shape in MANY_STEPS),
+        ),
+        Finding(
+            "the Oracle bounds what is possible without qualifiers: it is above Triple-Only on every shape",
+            ("Oracle (all splits)", "Triple-Only"),
+            EVERY_SHAPE,
+            _above("Oracle (all splits)", ["Triple-Only"], EVERY_SHAPE),
+        ),
+        Finding(
+            "AMRI is usually beyond 90: of the trained rows every cell is above 50 and most are above 90, and the Oracle is above 99",
+            (*_TRAINED, "Oracle (all splits)"),
+            EVERY_SHAPE,
+            lambda value: (
+                min(_amris(value, _TRAINED)) > 50
+                and sum(amri > 90 for amri in _amris(value, _TRAINED)) > len(_TRAINED) * len(EVERY_SHAPE) / 2
+                and min(_amris(value, ("Oracle (all splits)",))) > 99
+            ),
+            ("AMRI",),
+        ),
     ],
     "generalisation": [
         Finding(
@@ -178,6 +226,12 @@ FINDINGS: Mapping[str, Sequence[Finding]] = {
             ("MPQE-like", "MPQE-like + Reification"),
             MANY_STEPS,
             lambda value: sum(value("MPQE-like", shape) - value("MPQE-like + Reification", shape) for shape in MANY_STEPS) > 0,
+        ),
+        Finding(
+            "training on 1p alone is the hardest: the mean of MPQE-like is below those of Q2B-like and EmQL-like",
+            ("Q2B-like", "EmQL-like", "MPQE-like"),
+            (AVERAGE,),
+            lambda value: value("MPQE-like", AVERAGE) < min(value(row, AVERAGE) for row in ("Q2B-like", "EmQL-like")),
         ),
     ],
     "faithfulness": [

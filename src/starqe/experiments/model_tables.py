@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from starqe.experiments.findings import verdicts
 from starqe.experiments.oracle_table import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
-from starqe.experiments.regimes import ROWS, regime_recipe
+from starqe.experiments.regimes import ROWS
 from starqe.experiments.table_report import Report, provenance
-from starqe.experiments.train_rows import Job, finished, train_missing, unequal
+from starqe.experiments.train_rows import Job, finished, row_recipe, train_missing, unequal
 from starqe.experiments.work_folder import WorkFolder
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
@@ -167,7 +167,7 @@ def against_paper(rows: Sequence[Row], trained: Collection[str]) -> list[str]:
 def _trained_on(work: WorkFolder, trained: Mapping[str, str]) -> list[str]:
     lines = []
     for name, regime in trained.items():
-        config = regime_recipe(regime, 0, work.settings.as_published, work.tiny).train
+        config = row_recipe(work, (regime, 0)).train
         form = {"qualified": "", "triple-only": ", without qualifiers", "reified": ", reified"}[config.variant]
         one_hop = "" if config.one_hop == "none" else ", and auxiliary queries of one edge"
         lines.append(f"{name} is trained on {', '.join(config.shapes)}{form}{one_hop}; loss {config.loss}.")

@@ -18,6 +18,13 @@ from starqe.measure.paper import WD50K
 from starqe.measure.result_tables import Grid, comma_separated, grid_latex, grid_markdown
 from starqe.measure.rows import Row
 
+RECIPES: Mapping[bool | str, str] = {
+    False: "ours, in the paper's regimes",
+    True: "the paper's hyper-parameters and loss",
+    "as run": "the paper's hyper-parameters and loss, trained as the authors' code did",
+}
+"""Which recipes were used, in words."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -81,8 +88,7 @@ def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sampl
     graph = "WD50K" if work.graph.fingerprint == WD50K else "the embedded graph" if work.tiny else "a graph"
     found["graph"] = f"{graph}, fingerprint {work.graph.fingerprint[:12]}"
     if trained:
-        recipes = "the paper's hyper-parameters and loss" if work.settings.as_published else "ours, in the paper's regimes"
-        found["recipes"] = recipes + (", cut down to seconds" if work.tiny else "")
+        found["recipes"] = RECIPES[work.settings.recipes] + (", cut down to seconds" if work.tiny else "")
         found["seeds"] = ", ".join(map(str, work.seeds))
         budget = (
             f"a budget of {work.settings.budget:g} minutes for the rows that were missing; " if work.settings.budget is not None else ""

@@ -10,7 +10,7 @@ from starqe.errors import InputError, MeasureError, QueryError, TrainingError, U
 from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
 from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
-from starqe.learn import Lesson, QueryLesson, Run, RunFolder, Trainer
+from starqe.learn import Lesson, QueryLesson, Recipe, Run, RunFolder, Trainer
 from starqe.learn.config import TrainConfig
 from starqe.learn.run import HEADER
 from starqe.queries import load_queries, tables_of
@@ -41,7 +41,7 @@ def finished(work: WorkFolder, job: Job) -> dict[str, Any] | None:
     """
     folder = work.run_folder(*job)
     if (folder / HEADER).exists():
-        Run.open(folder, work.graph).check_recipe(_recipe(work, job), "Delete that folder, or choose another one for the tables")
+        Run.open(folder, work.graph).check_recipe(row_recipe(work, job), "Delete that folder, or choose another one for the tables")
     record: dict[str, Any] | None = read_json(folder / RECORD) if (folder / RECORD).exists() else None
     return record
 
@@ -101,6 +101,7 @@ def train_missing(work: WorkFolder, table: str) -> dict[Job, str]:
             work.tell(f"{_name(job)}: not run: {error}")
             continue
         best = f", validation MRR {record['validation_mrr']:.2f}" if record["validation_mrr"] is not None else ""
+        best = f", validation Hits@10 {record['validation_hits']:.2f}" if record.get("validation_hits") is not None else best
         work.tell(f"{_name(job)}: {record['queries']:,} queries in {record['minutes']:.3g} minutes{best}")
     return reasons
 
@@ -124,7 +125,7 @@ def unequal(work: WorkFolder, table: str) -> list[str]:
 
 def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
     """Trains one encoder, from its last checkpoint if there is one, and records that it is finished."""
-    run = Run.open_or_create(work.run_folder(*job), _recipe(work, job), work.graph)
+    run = Run.open_or_create(work.run_folder(*job), row_recipe(work, job), work.graph)
     config, available = run.recipe.train, tables_of(work.queries)
     shapes = [shape for shape in config.shapes if shape in available.get("train", {})]
     tables = load_queries(work.queries, "train", shapes, config.pool_per_shape, work.graph)
@@ -136,8 +137,9 @@ def _train(work: WorkFolder, job: Job, minutes: float | None) -> dict[str, Any]:
 
 
 def passes(config: TrainConfig, sizes: Mapping[str, int], epochs: float) -> dict[str, float]:
-    """Computes how often a training saw the training queries of each shape, on average: an epoch has only some of a large table."""
-    return {shape: round(epochs * min(1.0, config.queries_per_shape / size), 2) for shape, size in sizes.items()}
+    """Computes how often a training saw the queries of each pool that it draws from, on average: an epoch has some of a large one."""
+    pools = {shape: min(size, config.pool_per_shape) for shape, size in sizes.items()}
+    return {shape: round(epochs * min(1.0, config.queries_per_shape / pool), 2) for shape, pool in pools.items()}
 
 
 def train_to_the_end(
@@ -164,7 +166,7 @@ def train_to_the_end(
         "queries": counters.queries,
         "epochs": counters.epoch,
         "best_epoch": counters.best_epoch,
-        "validation_mrr": counters.best,
+        **trainer.best_validation,
         "granted": minutes,
         "starqe": version_text(),
         "threads": torch.get_num_threads(),
@@ -189,8 +191,10 @@ class _Epochs:
             self._work.tell(f"  epoch {line['epoch']}: {minutes:.1f} minutes{left}, validation MRR {line['validation_mrr']:.2f}")
 
 
-def _recipe(work: WorkFolder, job: Job) -> Any:
-    return regime_recipe(*job, as_published=work.settings.as_published, tiny=work.tiny)
+def row_recipe(work: WorkFolder, job: Job) -> Recipe:
+    """Returns the recipe of a model in this folder."""
+    settings = work.settings
+    return regime_recipe(*job, as_published=settings.as_published, tiny=work.tiny, as_authors_ran=settings.as_run)
 
 
 def _left(minutes: Sequence[float | None]) -> str:

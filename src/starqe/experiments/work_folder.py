@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pydantic
 
@@ -36,6 +36,8 @@ class Settings(Section):
 
     as_published: bool = False
     """With the paper's hyper-parameters and loss, instead of ours."""
+    as_run: bool = False
+    """With the paper's hyper-parameters, trained as the authors' code did where the paper is silent."""
     seeds: int = pydantic.Field(default=1, ge=1)
     """The number of seeds: every row is trained with the seeds 0, 1, …"""
     rows: tuple[str, ...] = ()
@@ -50,6 +52,17 @@ class Settings(Section):
     """The sources of the oracle's frequencies."""
     run: Path | None = None
     """The folder of a calibrated run whose reasoning is measured. Left out: one is trained and calibrated."""
+
+    @property
+    def recipes(self) -> bool | str:
+        """Which recipes are used, as the header of a folder has it: False for ours, True for the paper's, or ``as run``."""
+        return "as run" if self.as_run else self.as_published
+
+    @pydantic.model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.as_run and self.as_published:
+            raise ValueError("rows are trained as published or as the authors' code ran, found both. Choose one of them")
+        return self
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ def open_work(
     queries = query_folder if query_folder is not None else folder / "queries"
     asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
     tables = {split: {shape: of.get(shape) for shape in SHAPES} for split, of in tables_of(queries).items()} if asked else {}
-    _claim(folder, graph, {"queries": asked, "tables": tables, "as_published": settings.as_published, "embedded": graph_folder is None})
+    _claim(folder, graph, {"queries": asked, "tables": tables, "as_published": settings.recipes, "embedded": graph_folder is None})
     if query_folder is None:
         generate(graph, queries)
     return WorkFolder(folder, graph, queries, settings, graph_folder is None, tell)

@@ -43,6 +43,8 @@ class LoopConfig(Section):
     """Training stops after this number of epochs without a better validation; 0: never."""
     delta: float = pydantic.Field(default=0.0, ge=0)
     """A validation is better if it exceeds the best by this share."""
+    keep: Literal["best", "gained"] = "best"
+    """Which weights are kept: those of the best validation, or of the last one that exceeded the kept one by delta."""
     checkpoint_seconds: float = pydantic.Field(default=120, ge=0)
     """The interval at which the state to resume from is saved."""
 
@@ -70,8 +72,12 @@ class TrainConfig(LoopConfig):
     """The maximum number of auxiliary queries per direction and epoch."""
     varied_per_shape: int = pydantic.Field(default=0, ge=0)
     """The number of further queries per shape, sampled from all training statements: edges in either direction, none to two qualifiers."""
+    drop_last: bool = False
+    """Whether the last batch of an epoch is left out if it is not full; an epoch has at least one batch."""
     validation_queries: int = pydantic.Field(default=500, ge=0)
     """The number of validation queries per shape that are ranked after each epoch; 0 keeps the last weights."""
+    choose_by: Literal["MRR", "pooled Hits@10"] = "MRR"
+    """What a validation is judged by: the macro MRR, mean over the shapes, or Hits@10 over all answers of all shapes (micro)."""
 
 
 class AnyRecipe(Section):

@@ -18,14 +18,17 @@ from starqe.learn.scorer import EncoderScorer
 from starqe.learn.training_queries import Part, TrainingQueries
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, Scorer, evaluate, workers_for
-from starqe.measure.rows import Row
+from starqe.measure.rows import ALL, Row
 from starqe.model import Encoder, collate
 from starqe.queries import QueryTable, check_tables
 
 Batch = TypeVar("Batch")
 
 Validation = Mapping[str, float]
-"""The result of a validation, in percent, by shape; models are chosen by ``average``. Empty without validation."""
+"""The result of a validation, in percent: the MRR by shape and its mean, ``average``; and `POOLED`, if models are chosen by that. Empty
+without validation."""
+POOLED = "pooled Hits@10"
+"""Hits@10 over all answers of all validation queries, whatever their shape: what the authors stopped by."""
 
 
 class Lesson(Protocol[Batch]):
@@ -116,7 +119,10 @@ class QueryLesson:
 
     def validate(self, model: nn.Module) -> Validation:
         """Computes the mean MRR (macro, paper protocol) of each shape and over the shapes, in percent."""
-        return _mrr(self.measure(model)) if self.validates else {}
+        if not self.validates:
+            return {}
+        rows = self.measure(model)
+        return _mrr(rows) if self._config.choose_by == "MRR" else {**_mrr(rows), POOLED: _pooled_hits(rows)}
 
     def baseline(self) -> Validation:
         """Measures the most frequent entity per relation on the same validation."""
@@ -140,6 +146,10 @@ class QueryLesson:
 
 def _mrr(rows: list[Row]) -> Validation:
     return {row.shape: round(row.ours, 3) for row in rows if (row.metric, row.average) == ("MRR", "macro") and row.ours is not None}
+
+
+def _pooled_hits(rows: list[Row]) -> float:
+    return next(round(row.number, 3) for row in rows if (row.metric, row.average, row.shape) == ("Hits@10", "micro", ALL))
 
 
 def buffer_bytes(loss: str, entities: int) -> int:

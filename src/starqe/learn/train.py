@@ -15,7 +15,7 @@ from starqe.folders import locked
 from starqe.learn.config import LoopConfig
 from starqe.learn.device import training_device
 from starqe.learn.interrupt import deferred_signals
-from starqe.learn.lesson import Lesson, Validation
+from starqe.learn.lesson import POOLED, Lesson, Validation
 from starqe.learn.memory_limit import check_memory
 from starqe.learn.run import RunFolder
 from starqe.model.embedding import InputEmbedding
@@ -247,21 +247,28 @@ class Trainer:
         """Validates, keeps the best, reports, decides whether to stop, and saves: in this order."""
         counters, config = self.counters, self._config
         score, found = self._validate()
-        if score is None or counters.best is None or score > counters.best:
+        better = score is None or counters.best is None or score > counters.best
+        gained = score is None or counters.reference is None or score > counters.reference * (1 + config.delta)
+        if gained if config.keep == "gained" else better:
             counters.best, counters.best_epoch = score, counters.epoch
             self._run.save_weights(self.best_guess.state_dict())
-        if score is None or counters.reference is None or score > counters.reference * (1 + config.delta):
+        if gained:
             counters.reference, counters.worse = score, 0
         else:
             counters.worse += 1
-        self._report(
-            **({"validation": found, "validation_mrr": score, "best_mrr": counters.best} if score is not None else {"validation": None})
-        )
+        best = {name.replace("validation", "best"): value for name, value in self.best_validation.items()}
+        self._report(**({"validation": found, "validation_mrr": found["average"], **best} if found else {"validation": None}))
         counters.epoch += 1
         counters.step_in_epoch = 0
         ended = counters.epoch >= config.epochs if self._limit is None else self._time_is_up()
         counters.finished = ended or (config.patience > 0 and counters.worse >= config.patience)
         self.save()
+
+    @property
+    def best_validation(self) -> dict[str, float | None]:
+        """The validation of the weights that are kept, by its name: MRR, or Hits@10 if they are chosen by that."""
+        by_hits = getattr(self._config, "choose_by", "MRR") == POOLED
+        return {"validation_mrr": None, "validation_hits": self.counters.best} if by_hits else {"validation_mrr": self.counters.best}
 
     @property
     def best_guess(self) -> nn.Module:
@@ -274,7 +281,7 @@ class Trainer:
         found = self.lesson.validate(self.best_guess.eval())
         self.model.train()
         self._validation_seconds = self._lap() - start
-        return found.get("average"), found
+        return found.get(POOLED, found.get("average")), found
 
     def save(self) -> None:
         """Writes a checkpoint."""

@@ -100,13 +100,14 @@ class TrainingQueries:
             parts = [part for table in auxiliary if table.shape == shape for part, _ in as_variant(table, config.variant, graph)]
             if parts:
                 self._groups.append((parts, config.one_hop_per_direction))
-        self._batch, self._seed = config.batch, seed
+        self._batch, self._seed, self._drop_last = config.batch, seed, config.drop_last
         self.tables = [table for tables, _ in self._groups for table in tables]
 
     @property
     def per_epoch(self) -> int:
         """The number of queries per epoch."""
-        return sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups)
+        drawn = sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups)
+        return drawn - drawn % self._batch if self._drop_last and drawn >= self._batch else drawn
 
     @property
     def steps_per_epoch(self) -> int:
@@ -127,7 +128,8 @@ class TrainingQueries:
             first += len(group)
         table, row = np.concatenate(tables), np.concatenate(rows)
         order = random.permutation(len(row))
-        for begin in range(start * self._batch, len(row), self._batch):
+        order = order[: self.per_epoch]
+        for begin in range(start * self._batch, len(order), self._batch):
             chosen = order[begin : begin + self._batch]
             yield _parts(self.tables, table[chosen], row[chosen])
 

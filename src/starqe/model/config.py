@@ -8,10 +8,11 @@ from starqe.config import Section
 
 Composition = Literal["multiply", "complex", "rotate", "correlate", "convolve", "subtract"]
 Qualification = Literal["sum", "concatenate", "multiply", "attention"]
-Weighting = Literal["symmetric", "attention"]
+Weighting = Literal["symmetric", "attention", "degree-sum", "shared-attention"]
 Activation = Literal["leaky-relu", "identity", "prelu", "relu", "tanh", "gelu"]
 Pooling = Literal["target", "sum", "sum-with-values", "sum-with-relations"]
 SimilarityName = Literal["dot", "cosine", "distance", "power-norm"]
+Initial = Literal["length", "xavier"]
 Steps = Literal["layers", "diameter", "diameter+1"]
 
 
@@ -36,7 +37,7 @@ class ModelConfig(Section):
     qualification: Qualification = "sum"
     """How the pairs of an edge enter the representation of its relation."""
     weighting: Weighting = "attention"
-    """How the messages into a node are weighted: by degrees, or by attention."""
+    """How the messages into a node are weighted: by the product or the sum of degrees, by attention, or by one for both directions."""
     heads: int = pydantic.Field(default=8, ge=1)
     """The number of attention heads, wherever attention is chosen; it divides the width."""
     activation: Activation = "leaky-relu"
@@ -49,6 +50,8 @@ class ModelConfig(Section):
     """The share of features that are dropped from the sums of the messages; the self loop is not dropped."""
     input_dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """The share of features that are dropped from the input embeddings of the nodes."""
+    initial: Initial = "length"
+    """How embeddings begin: entities with `initial_length` and relations of unit size, or all by Xavier's rule for the whole matrix."""
     initial_length: float = pydantic.Field(default=1.0, gt=0)
     """The initial length of the input embeddings. Short ones add less noise for rare entities, and need batch norm."""
     pooling: Pooling = "target"
@@ -59,7 +62,7 @@ class ModelConfig(Section):
     @property
     def attends(self) -> bool:
         """Whether anything in the model is weighted by attention."""
-        return "attention" in (self.weighting, self.qualification)
+        return self.weighting in ("attention", "shared-attention") or self.qualification == "attention"
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:

@@ -10,7 +10,7 @@ from starqe.model.layer import StarELayer
 from starqe.model.message_steps import plan
 from starqe.model.pool import POOL
 from starqe.model.space import Space
-from starqe.model.weights import normal, weight
+from starqe.model.weights import normal, weight, xavier_normal
 from starqe.seed import derive
 
 
@@ -34,12 +34,20 @@ class Encoder(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialises every parameter."""
+        if self.config.initial == "xavier":
+            for matrix in (self.embedding.weight, self.relation_embedding):
+                if matrix is not None:
+                    xavier_normal(matrix, generator)
+        else:
+            self._reset_by_length(generator)
+        for layer in self.layers:
+            layer.reset_parameters(generator)  # type: ignore[operator]  # a StarELayer
+
+    def _reset_by_length(self, generator: torch.Generator) -> None:
         self.embedding.reset_parameters(generator, self.config.initial_length)
         if self.relation_embedding is not None:
             # Most compositions multiply: relations of unit size keep the scale of the nodes.
             normal(self.relation_embedding, 1.0, generator)
-        for layer in self.layers:
-            layer.reset_parameters(generator)  # type: ignore[operator]  # a StarELayer
 
     def forward(self, batch: Batch, noise: torch.Generator | None = None) -> Tensor:
         """Returns the query vectors: with noise in training (dropout, batch statistics), without in evaluation. (B, D)."""

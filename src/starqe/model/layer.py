@@ -13,7 +13,7 @@ from starqe.model.noise import drop
 from starqe.model.qualify import QUALIFY
 from starqe.model.segment import segment_sum
 from starqe.model.weigh import WEIGH, Weigh
-from starqe.model.weights import weight, xavier
+from starqe.model.weights import weight, xavier, xavier_normal
 
 ACTIVATE: Mapping[str, Callable[[], nn.Module]] = {
     "leaky-relu": nn.LeakyReLU,
@@ -46,7 +46,9 @@ class StarELayer(nn.Module):
         self.edge_composition = config.edge_composition
         self.compose_pair, self.compose_edge = COMPOSE[config.pair_composition], COMPOSE[config.edge_composition]
         self.qualify = QUALIFY[config.qualification](width, heads)
-        self.weigh_forward, self.weigh_backward = (WEIGH[config.weighting](width, heads) for _ in range(2))
+        self.weigh_forward = WEIGH[config.weighting](width, heads)
+        self.weigh_backward = None if config.weighting == "shared-attention" else WEIGH[config.weighting](width, heads)
+        self.xavier_loop = config.initial == "xavier"
         self.forward_weight, self.backward_weight, self.loop_weight = (weight(width, width) for _ in range(3))
         self.loop_relation = weight(width)
         self.relation_weight = weight(width, width) if updates_relations else None
@@ -55,14 +57,18 @@ class StarELayer(nn.Module):
         self.activate = ACTIVATE[config.activation]()
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialises the weights; the loop relation is neutral (see `NEUTRAL`), and the bias is 0."""
+        """Initialises the weights: the bias is 0, the loop relation is neutral (see `NEUTRAL`) or follows Xavier's rule."""
         for matrix in (self.forward_weight, self.backward_weight, self.loop_weight, self.relation_weight):
             if matrix is not None:
                 xavier(matrix, generator)
         for module in (self.qualify, self.weigh_forward, self.weigh_backward):
-            module.reset_parameters(generator)
-        with torch.no_grad():
-            self.loop_relation.copy_(NEUTRAL[self.edge_composition](len(self.loop_relation)))
+            if module is not None:
+                module.reset_parameters(generator)
+        if self.xavier_loop:
+            xavier_normal(self.loop_relation[None], generator)
+        else:
+            with torch.no_grad():
+                self.loop_relation.copy_(NEUTRAL[self.edge_composition](len(self.loop_relation)))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -75,7 +81,7 @@ class StarELayer(nn.Module):
         total = self.compose_edge(own, self.loop_relation) @ self.loop_weight  # (U, D)
         for direction, relation, matrix, weigh in (
             (step.forward, step.relation, self.forward_weight, self.weigh_forward),
-            (step.backward, step.inverse, self.backward_weight, self.weigh_backward),
+            (step.backward, step.inverse, self.backward_weight, self.weigh_backward or self.weigh_forward),
         ):
             qualified = self.qualify(relations.index_select(0, relation), digest, step.pair_edge)  # (e, D)
             received = self._receive(nodes, qualified, direction, matrix, weigh)  # (T, D)

@@ -22,6 +22,7 @@ class Direction:
     receivers: Tensor  # (T,) nodes that a message arrives at, each once
     place: Tensor  # (T,) the same, as positions in the nodes that the step updates
     symmetric: Tensor  # (M,) 1 / sqrt(messages that the source sends × messages that the receiver gets)
+    degree_sum: Tensor  # (M,) 1 / sqrt(edges at the source + edges at the receiver), whichever way they point
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ def plan(batch: Batch, count: Tensor, pooled: Tensor, whole: bool, relation: Ten
     head, tail = batch.edge_head, batch.edge_tail
     sent, got = (torch.bincount(ends, minlength=len(batch.node))[ends] for ends in (head, tail))
     symmetric = (sent * got).to(torch.get_default_dtype()).rsqrt()
+    degree = torch.bincount(torch.cat([head, tail]), minlength=len(batch.node))
+    weights = symmetric, (degree[head] + degree[tail]).to(symmetric.dtype).rsqrt()
     steps_of_node = count.index_select(0, batch.query_of_node)
     needed = torch.ones_like(pooled) if whole else pooled.clone()
     steps: list[Step] = []
@@ -70,8 +73,8 @@ def plan(batch: Batch, count: Tensor, pooled: Tensor, whole: bool, relation: Ten
             edge_place[batch.pair_edge[pairs]],
             pair_relation[pairs],
             batch.pair_node[pairs],
-            _direction(to_tail, head, tail, edge_place, node_place, symmetric),
-            _direction(to_head, tail, head, edge_place, node_place, symmetric),
+            _direction(to_tail, head, tail, edge_place, node_place, weights),
+            _direction(to_head, tail, head, edge_place, node_place, weights),
         )
         for read in (step.forward.source, step.backward.source, step.pair_node):
             needed[read] = True
@@ -79,13 +82,16 @@ def plan(batch: Batch, count: Tensor, pooled: Tensor, whole: bool, relation: Ten
     return steps[::-1]
 
 
-def _direction(sends: Tensor, source: Tensor, receiver: Tensor, edge_place: Tensor, node_place: Tensor, symmetric: Tensor) -> Direction:
+def _direction(
+    sends: Tensor, source: Tensor, receiver: Tensor, edge_place: Tensor, node_place: Tensor, weights: tuple[Tensor, Tensor]
+) -> Direction:
     edges = sends.nonzero().squeeze(1)
     arrives = torch.zeros_like(node_place, dtype=torch.bool)
     arrives[receiver[edges]] = True
     receivers = arrives.nonzero().squeeze(1)
+    symmetric, degree_sum = (weight[edges] for weight in weights)
     return Direction(
-        edge_place[edges], source[edges], _places(arrives)[receiver[edges]], receivers, node_place[receivers], symmetric[edges]
+        edge_place[edges], source[edges], _places(arrives)[receiver[edges]], receivers, node_place[receivers], symmetric, degree_sum
     )
 
 

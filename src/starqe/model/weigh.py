@@ -32,7 +32,7 @@ class SymmetricWeigh(Weigh):
     """Weights a message by 1 / sqrt(d_source × d_receiver).
 
     The degrees count the messages of this direction: those that the source sends and those that the receiver gets. They are
-    multiplied, as the paper's sources define the normalisation; the authors' code takes their sum.
+    multiplied, as the paper's sources define the normalisation; for what the authors' code does, see `DegreeSumWeigh`.
     """
 
     def __init__(self, width: int, heads: int) -> None:  # noqa: ARG002  one signature for the whole table
@@ -41,6 +41,20 @@ class SymmetricWeigh(Weigh):
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:  # noqa: ARG002
         """Returns the weighted messages. (M, D) -> (M, D)."""
         return messages * direction.symmetric[:, None].to(messages.dtype)
+
+
+class DegreeSumWeigh(Weigh):
+    """Weights a message by 1 / sqrt(d_source + d_receiver), as the authors' code does.
+
+    The degrees count the edges at a node, whichever way they point, so a message has the same weight in both directions.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:  # noqa: ARG002
+        super().__init__()
+
+    def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:  # noqa: ARG002
+        """Returns the weighted messages. (M, D) -> (M, D)."""
+        return messages * direction.degree_sum[:, None].to(messages.dtype)
 
 
 class AttentionWeigh(Weigh):
@@ -61,5 +75,23 @@ class AttentionWeigh(Weigh):
         return (split * shares[:, :, None]).view_as(messages)
 
 
-WEIGH: Mapping[str, type[Weigh]] = {"symmetric": SymmetricWeigh, "attention": AttentionWeigh}
+class SharedAttentionWeigh(AttentionWeigh):
+    """Weights messages by attention with one vector for both directions, as the authors' code does."""
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialises both halves of the vector as the one matrix that they are."""
+        heads, width = self.message_vector.shape
+        joint = self.message_vector.new_empty(heads, 2 * width)
+        xavier(joint, generator)
+        with torch.no_grad():
+            self.message_vector.copy_(joint[:, :width])
+            self.receiver_vector.copy_(joint[:, width:])
+
+
+WEIGH: Mapping[str, type[Weigh]] = {
+    "symmetric": SymmetricWeigh,
+    "attention": AttentionWeigh,
+    "degree-sum": DegreeSumWeigh,
+    "shared-attention": SharedAttentionWeigh,
+}
 """The weightings, each called with the width and the number of heads."""

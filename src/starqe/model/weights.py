@@ -16,6 +16,11 @@ def xavier(values: Tensor, generator: torch.Generator) -> None:
     values.uniform_(-bound, bound, generator=generator)
 
 
+def xavier_normal(values: Tensor, generator: torch.Generator) -> None:
+    """Fills a matrix with normal values of the deviation sqrt(2 / (rows + columns))."""
+    normal(values, (2 / (values.shape[-2] + values.shape[-1])) ** 0.5, generator)
+
+
 @torch.no_grad()
 def normal(values: Tensor, deviation: float, generator: torch.Generator) -> None:
     """Fills a tensor with normal values around zero."""
