@@ -76,6 +76,7 @@ class GroupReader:
         self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in tree.find_data("projection"))
         self.nodes = NodeReader(tree, terms, self._occurring)
         self.reifiers: dict[str, Node] = {}
+        self._blank_places: dict[str, Node] = {}
         self.atoms = 0
         self._qualifier_relations = qualifier_relations(graph)
 
@@ -95,16 +96,14 @@ class GroupReader:
         found, filters, run = [Case()], [], list[Node]()
         for part in group.children:
             kind = part.data
-            if kind == "triples":
+            if kind in ("triples", "values"):
                 run.append(part)
                 continue
             if kind == "filter":
                 filters.append(part.children[0])
                 continue
-            found, run = self._joined(found, self._triples(run, facts)), []
+            found, run = self._with_run(found, run, facts), []
             match kind:
-                case "values":
-                    found = self._joined(found, self.values(part))
                 case "union":
                     found = self._joined(found, self._union(part, outer, facts))
                 case "optional":
@@ -118,7 +117,14 @@ class GroupReader:
                     raise refused(part, "graph")
                 case "bind" | "sub_select":
                     raise known_only(part, kind.replace("_", "-"))
-        return self._joined(found, self._triples(run, facts)), filters
+        return self._with_run(found, run, facts), filters
+
+    def _with_run(self, found: list[Case], run: list[Node], facts: bool) -> list[Case]:
+        """Joins triple patterns and VALUES that stand together."""
+        found = self._joined(found, self._triples([part for part in run if part.data == "triples"], facts))
+        for values in (part for part in run if part.data == "values"):
+            found = self._joined(found, self.values(values))
+        return found
 
     def _joined(self, found: list[Case], more: list[Case]) -> list[Case]:
         joined = [one & other for one in found for other in more]
@@ -248,6 +254,10 @@ class GroupReader:
             return [Case()]
         self._place = self._place or triples[0]
         patterns = Patterns(triples, self._terms)
+        for part in triples:
+            for token in part.scan_values(lambda value: getattr(value, "type", None) == "BLANK"):
+                if self._blank_places.setdefault(str(token), triples[0]) is not triples[0]:
+                    raise error_at(token, f"a blank node belongs to one group, found {token} in a second one", "Use a variable")
         reader = Statements(self.nodes, patterns, facts)
         conditions: list[Truth] = [*reader.reified()]
         labels: list[LabelPattern] = []
@@ -258,7 +268,7 @@ class GroupReader:
                 conditions.append(self._label(triple, patterns, labels))
             elif (own := reader.plain(triple)) is not None:
                 conditions.append(own)
-        self.atoms += len(patterns.plain) + len(patterns.reified)
+        self.atoms += sum(1 for part in conditions if not isinstance(part, bool) for _ in atoms_of(part))
         taken = [label.variable for label in labels]
         if len(set(taken)) < len(taken):
             raise known_only(triples[0], "label")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from starqe.errors import KnownOnlyError, SparqlError
 from starqe.kg.graph import Graph
-from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, relation_variables, substitute
+from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, free_variables, relation_variables, substitute
 from starqe.queries.query import Query
 from starqe.queries.sparql.foreign import foreign_error
 from starqe.queries.sparql.groups import Case, GroupReader, merged
@@ -50,7 +50,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     _check_kinds(reader)
     columns = _columns(form, group, reader, cases)
     shown = [name for name in columns if name not in RESERVED]
-    alternatives = tuple(_alternative(case, shown) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case))
+    alternatives = tuple(_alternative(case, shown, group) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case))
     if not alternatives:
         raise known_only(group, "no pattern")
     if lost := [name for name in shown if not any(name in one.bound for one in alternatives)]:
@@ -197,8 +197,12 @@ class _Given:
         return self.values.get(term, term) if isinstance(term, Variable) else term
 
 
-def _alternative(case: Case, shown: list[str]) -> Alternative:
-    """Makes a query of a case: variables that an equation gives a value are replaced by it."""
+def _alternative(case: Case, shown: list[str], place: Node) -> Alternative:
+    """Makes a query of a case: variables that an equation gives a value are replaced by it.
+
+    Raises:
+        KnownOnlyError: No statement speaks of a variable that is wanted.
+    """
     relations = {variable for part in case.conditions for variable in relation_variables(part)}
     values: dict[Variable, str] = {}
     conditions: list[Formula] = []
@@ -214,6 +218,8 @@ def _alternative(case: Case, shown: list[str]) -> Alternative:
     labelled = [label.subject for label in labels if isinstance(label.subject, Variable)]
     named = {label.variable for label in labels}
     answers = tuple(v for v in dict.fromkeys([*wanted, *labelled]) if v not in values and v not in named)
+    if lost := set(answers) - free_variables(formula):
+        raise known_only(place, "label" if lost & set(labelled) else "no pattern")
     return Alternative(Query(formula, answers), tuple((v, values[v]) for v in wanted if v in values), labels)
 
 

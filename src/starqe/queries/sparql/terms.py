@@ -131,7 +131,9 @@ class SparqlTerms:
         Raises:
             SparqlError: A string names nothing, or several.
         """
-        if hasattr(node, "children") and node.data == "string":
+        if hasattr(node, "children") and (
+            node.data in ("string", "tagged") or (node.data == "typed" and self.iri(node.children[1]) == _XSD_STRING)
+        ):
             return self.relation(node) if of_relations else self.entity(node)
         if hasattr(node, "children") or node.type not in ("IRI", "PNAME"):
             return None
