@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from starqe.kg.graph import Graph
-from starqe.queries.formula import Formula, Same, Term, Variable, atoms_of, substitute
+from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, substitute
 from starqe.queries.sparql.expressions import LabelTest, Scope, Truth, all_of, any_of, condition, conjuncts, label_test, none_of
 from starqe.queries.sparql.patterns import Patterns, Triple, is_tree, variables_of
 from starqe.queries.sparql.statements import NodeReader, Statements
@@ -52,7 +52,7 @@ class Case:
         if truth is True:
             yield self
         elif truth is not False:
-            yield replace(self, conditions=(*self.conditions, truth))
+            yield replace(self, conditions=(*self.conditions, *(truth.parts if isinstance(truth, And) else (truth,))))
 
 
 @lru_cache(maxsize=8)

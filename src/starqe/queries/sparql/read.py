@@ -176,8 +176,9 @@ def _columns(form: Node, group: Node, reader: GroupReader, cases: list[Case]) ->
     for token in projection.children:
         if (name := token[1:]) in reader.reifiers:
             raise known_only(token, "statement in a row")
-        if name not in names:
-            names.append(name)
+        if name in names:
+            raise error_at(token, f"SELECT names each variable once, found {token} twice", "Leave it out")
+        names.append(name)
     if set(names) <= set(RESERVED):
         raise error_at(projection, f"SELECT names a variable to be found, found {', '.join(names)} only", "Name one of a pattern")
     return tuple(names)

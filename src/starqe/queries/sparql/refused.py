@@ -32,10 +32,6 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
     "collection": ("a collection '( … )'", "Write its items as triple patterns"),
     "literal": ("a number, a boolean or a literal with a datatype", f'{_ENTITIES}. One with such a label is written in quotes: "1921"'),
     "function": ("this expression", "A condition is made of =, !=, IN, NOT IN, EXISTS, BOUND, &&, || and !, or of the language of a label"),
-    "unbound filter": (
-        "a condition on a variable of another group",
-        "Move it to the group that binds the variable",
-    ),
     "statement as node": ("a statement as an entity", _STATEMENT),
     "qualified qualifier": ("a qualifier of a qualifier", "Qualifiers belong to the main triple of a statement"),
     "triple term": ("a triple term other than after rdf:reifies", "Write << s p o >> :qualifier :value"),

@@ -164,6 +164,8 @@ def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
     expected = f"expected {' or '.join(filter(None, [', '.join(words[:-1]), *words[-1:]]))}"
     if token.type == "$END":
         return in_text(text, len(text), 0, f"the text ends too early: {expected}", "Continue there")
+    if token.type == "LESSTHAN":
+        return error_at(token, "an IRI ends in '>' and has no space, quote or brace in it", "Close it, or encode the sign (%20)")
     if token.type == "WORD":
         near = difflib.get_close_matches(token.upper(), KEYWORDS, n=1)
         way_out = f"Did you mean {near[0]}?" if near else "Write entities and relations as a label in quotes, as prefix:name, or as <IRI>"
@@ -172,8 +174,6 @@ def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
 
 
 def _unknown_character(text: str, offset: int) -> SparqlError:
-    if text[offset] == "<":
-        return in_text(text, offset, 1, "an IRI ends in '>' and has no space, quote or brace in it", "Close it, or encode the sign (%20)")
     if text[offset] in "\"'":
         return in_text(text, offset, 1, "a string ends with the same quotes as it begins", "Close it; three quotes allow line breaks")
     rule = f"the character {text[offset]!r} (U+{ord(text[offset]):04X}) has no meaning here"
