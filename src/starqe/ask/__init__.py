@@ -1,7 +1,7 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Binding, Counts
+from starqe.ask.answers import Answer, Answers, Binding, Counts, constructed
 from starqe.ask.explanation import Explanation, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD
@@ -16,6 +16,7 @@ __all__ = [
     "Explanation",
     "Views",
     "calibrate",
+    "constructed",
     "drawn_queries",
     "fit",
     "with_validation",

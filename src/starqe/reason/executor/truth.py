@@ -113,9 +113,11 @@ class EdgeTruth:
         return self._fitting(position, statement, labels)
 
     def values(
-        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int]
+        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int], fact: bool = False
     ) -> Iterator[tuple[int, Tensor, np.ndarray]]:
         """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
+
+        Of what has to be a fact, nothing is predicted.
 
         Yields:
             The position of each statement, the truths of all entities (V,), valid until the next, and the known values.
@@ -131,15 +133,18 @@ class EdgeTruth:
             given = label_pairs.take(labels[some])
             asked = np.stack([wanted[some], np.full(count, MISSING, np.int32)], axis=1)
             pairs = Ragged.of_counts(given.counts + 1, np.insert(given.items, given.offsets[1:], asked, axis=0))
-            truths = self._of_values(Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count)))
-            for place, truth in enumerate(truths, start):
+            gaps = Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count))
+            for place, truth in enumerate(self._nothing(count) if fact else self._of_values(gaps), start):
                 own = graph.pairs.take(statement[position == place]).items
                 known = np.unique(own[own[:, 0] == wanted[place], 1])
                 truth[torch.from_numpy(known).long()] = 1
                 yield place, truth, known
 
-    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Predicted]:
-        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds."""
+    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
+        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds.
+
+        Of what has to be a fact, nothing is predicted.
+        """
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
@@ -152,14 +157,14 @@ class EdgeTruth:
             self.deadline.check()
             part = codes[start : start + self._most]
             asked = slice(*np.searchsorted(question, [start, start + self._most]))
-            truth = self._ask(side, part % entities, part // entities)
+            truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
             yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
 
-    def one(self, side: Side, head: int, tail: int, label: int) -> tuple[float, np.ndarray]:
+    def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, np.ndarray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
         _, found = self.between(np.array([head]), np.array([tail]), np.array([label]))
-        if len(found):
-            return 1.0, found
+        if len(found) or fact:
+            return float(len(found) > 0), found
         given, other = (head, tail) if side == "head" else (tail, head)
         return float(self._ask(side, np.array([given]), np.array([label]))[0, other]), found
 
@@ -181,10 +186,16 @@ class EdgeTruth:
         try:
             return self._capped(gaps)
         except UnsupportedError:
-            return torch.zeros(len(gaps), len(self.known.graph.entities))
+            return self._nothing(len(gaps))
 
     def _capped(self, gaps: Gaps) -> Tensor:
+        out = self._rows(len(gaps))
+        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)
+
+    def _nothing(self, count: int) -> Tensor:
+        return self._rows(count).fill_(0)
+
+    def _rows(self, count: int) -> Tensor:
         if self._buffer is None:
             self._buffer = torch.empty(self._most, len(self.known.graph.entities))  # pages that are never touched cost nothing
-        out = self._buffer[: len(gaps)]
-        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)
+        return self._buffer[:count]
