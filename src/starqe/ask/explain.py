@@ -28,6 +28,7 @@ NARROWED = "Not every candidate of its inner variables was tried (the beam was c
 def explain_known(executor: Executor, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
     """Explains a known answer by the statements that prove it: one proof, the first in the order of the graph."""
     derivation = executor.explain_known(query.plain_form(), [executor.known.graph.entities.id(answer.entity)], deadline)
+    assert derivation is not None, "a known answer has a proof"
     return Explanation(query, answer, derivation, PROOF)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Known
-from starqe.queries import Query, QueryTable, assignments
+from starqe.queries import Query, QueryTable
 from starqe.queries.exact import answers as exact
 from starqe.queries.shape import TARGET
 from starqe.reason.executor.derivation import Derivation
@@ -24,6 +24,7 @@ from starqe.reason.executor.execution import Execution
 from starqe.reason.executor.explain import Explaining, explain, explain_known
 from starqe.reason.executor.pattern import Pattern, Questions, question_of, questions_of_rows
 from starqe.reason.executor.plan import plan_of
+from starqe.reason.executor.prove import Prover
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.steps import Plan
 from starqe.reason.executor.truth import EdgeTruth, OneHop
@@ -135,20 +136,22 @@ class Executor:
         """
         return self._explain(question_of(query, self.known.graph), answers, deadline)
 
-    def explain_known(self, query: Query, answer: Sequence[int], deadline: Deadline = NEVER) -> Derivation:
-        """Derives an answer that facts alone prove: one proof, the first in the order of the graph.
+    def explain_known(self, query: Query, answer: Sequence[int | None], deadline: Deadline = NEVER) -> Derivation | None:
+        """Derives an answer from facts alone: one proof; None where there is none.
+
+        Args:
+            query: The query.
+            answer: A value for each answer variable, or None where it may be any.
+            deadline: When to stop.
 
         Raises:
-            UnsupportedError: The query is not conjunctive.
+            InputError: An identifier does not occur in the graph.
             DeadlineError: The time is up.
         """
-        questions, given = question_of(query, self.known.graph), dict(zip(query.answers, answer, strict=True))
-        found = assignments(self.known, query, limit=1, given=given, deadline=deadline)
-        values = {node: int(ids[0]) for node, ids in questions.constants.items()}
-        values |= {str(variable): int(ids[0]) for variable, ids in found.items()}
-        with torch.inference_mode():
-            plan, execution = self._explaining(questions, deadline)
-            return explain_known(execution, plan, values)
+        questions = question_of(query, self.known.graph)
+        given = {str(variable): id_ for variable, id_ in zip(query.answers, answer, strict=True) if id_ is not None}
+        constants = {node: int(ids[0]) for node, ids in questions.constants.items()}
+        return self._explain_known(questions, constants | given, deadline)
 
     def explain_row(self, table: QueryTable, row: int, answer: int, deadline: Deadline = NEVER) -> Derivation:
         """Finds the best way to make an answer of one row of a table true: its truth is that of `truths`.
@@ -160,8 +163,10 @@ class Executor:
         """
         questions = questions_of_rows(table, np.array([row]))
         if table.shape.plain and plan_of(questions.pattern).binds and answer in self._known_answers(table, row, deadline):
-            plan, execution = self._explaining(questions, deadline)
-            return explain_known(execution, plan, self._facts_of(table, row, answer, deadline))
+            given = {node: int(ids[0]) for node, ids in questions.constants.items()} | {TARGET: answer}
+            proof = self._explain_known(questions, given, deadline)
+            assert proof is not None, "a known answer has a proof"
+            return proof
         return self._explain(questions, [[answer]], deadline)[0]
 
     def _explain(self, questions: Questions, answers: Sequence[Sequence[int]], deadline: Deadline) -> list[Derivation]:
@@ -189,12 +194,14 @@ class Executor:
             return exact.answer(self.known, Query.from_row(table, row, self.known.graph), PARTIAL_SOLUTIONS, deadline)
         return np.empty(0, np.int32)
 
-    def _facts_of(self, table: QueryTable, row: int, answer: int, deadline: Deadline) -> dict[str, int]:
-        """Returns the first values of the nodes of a shape that facts alone make true for one answer."""
-        query = Query.from_row(table, row, self.known.graph)
-        found = assignments(self.known, query, limit=1, given={query.target: answer}, deadline=deadline)
-        inner = {variable.name.removesuffix("_"): int(ids[0]) for variable, ids in found.items() if variable != query.target}
-        return dict(zip(table.shape.anchors, table.anchors[row].tolist(), strict=True)) | inner | {TARGET: answer}
+    def _explain_known(self, questions: Questions, given: dict[str, int], deadline: Deadline) -> Derivation | None:
+        prover = Prover(self.known, questions, deadline)
+        values = prover.first(questions.pattern.tree, given)
+        if values is None:
+            return None
+        with torch.inference_mode():
+            _, execution = self._explaining(questions, deadline)
+            return explain_known(execution, prover, values)
 
     def _execution(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Execution]:
         plan = plan_of(questions.pattern)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from starqe.reason.executor.execution import Execution
 from starqe.reason.executor.norms import Norm
 from starqe.reason.executor.partial import Partial
 from starqe.reason.executor.pattern import ANY, Equal, Tree
+from starqe.reason.executor.plan import nested_step
+from starqe.reason.executor.prove import Prover, conjuncts
 from starqe.reason.executor.steps import Bind, Close, Nested, Pass, Plan
 from starqe.reason.executor.truth import OTHER
 
@@ -59,14 +62,50 @@ def explain(execution: Explaining, plan: Plan, answers: Sequence[Values]) -> lis
     return found
 
 
-def explain_known(execution: Execution, plan: Plan, values: Values) -> Derivation:
-    """Derives an answer of a conjunction from facts alone, with the values that make it true."""
-    start = execution.start()
+def explain_known(execution: Explaining, prover: Prover, values: Values) -> Derivation:
+    """Derives an answer from facts, with values that prove it; what its negations rely on is predicted."""
+    execution.pinned = {}
+    pattern = execution.pattern
+    outer = frozenset({*pattern.answers, *pattern.constants})
+    used, root = _known_part(execution, prover, pattern.tree, values, outer)
+    return Derivation(_assignment(execution, used), root, root.truth)
+
+
+def _known_part(execution: Explaining, prover: Prover, tree: Tree, values: Values, outer: frozenset[str]) -> tuple[dict[str, int], Part]:
+    """Derives a part that these values prove, and returns the values that it uses; outer nodes are those that others speak of."""
+    pattern, parts = execution.pattern, conjuncts(tree)
+    used = {node: values[node] for part in parts if not isinstance(part, Or | Not) for node in pattern.nodes_of(part)}
+    used |= {node: id_ for node, id_ in values.items() if node in outer}
+    nested: dict[Tree, Group] = {}
+    for part in parts:
+        if isinstance(part, Or | Not):
+            # A variable that only this part speaks of may stand for something else in each of its branches.
+            others = outer.union(*(pattern.mentioned(other) for other in parts if other is not part))
+            shared = {node: id_ for node, id_ in values.items() if node in others}
+            _, nested[part] = _nested(execution, nested_step(pattern, part, shared), _bound(shared), shared)
+            if isinstance(part, Or):
+                inside, nested[part] = _proven(execution, prover, part, nested[part], shared)
+                used |= inside
 
     def leaf(edge: int) -> Reason:
-        return _reason(execution, start, edge, plan.sides()[edge], values)
+        return _reason(execution, _bound(values), edge, "head", values)
 
-    return Derivation(_assignment(execution, values), _part(execution, execution.pattern.tree, leaf, values, {}), 1.0)
+    return used, _part(execution, tree, leaf, values, nested)
+
+
+def _proven(execution: Explaining, prover: Prover, tree: Or[Any], group: Group, shared: Values) -> tuple[dict[str, int], Group]:
+    """Replaces the branches of a disjunction that have a proof by it; the first of them explains it."""
+    parts, used = list(group.parts), dict[int, dict[str, int]]()
+    for place, branch in enumerate(tree.parts):
+        if (proof := prover.first(branch, dict(shared))) is not None:
+            used[place], parts[place] = _known_part(execution, prover, branch, proof, frozenset(shared))
+    chosen = min(used)
+    return used[chosen], Group("any", tuple(parts), joined(execution.dual, parts), chosen)
+
+
+def _bound(values: Values) -> Partial:
+    """One question in which all these nodes are constants."""
+    return Partial(np.array([0]), {node: np.array([id_]) for node, id_ in values.items()}, {}, {}, torch.ones(1), torch.ones(1))
 
 
 def _forward(execution: Explaining, plan: Plan, partial: Partial, wanted: int | None) -> tuple[Partial, str | None]:

@@ -31,6 +31,13 @@ def plan_of(pattern: Pattern) -> Plan:
     return _plan(pattern, pattern.tree, target, frozenset(pattern.constants), kept, frozenset(pattern.answers))
 
 
+def nested_step(pattern: Pattern, tree: Or[Any] | Not[Any], constants: Iterable[str]) -> Nested:
+    """Returns the step for a disjunction or a negation whose shared variables are all constants."""
+    parts = (tree.part,) if isinstance(tree, Not) else tree.parts
+    known = frozenset(constants)
+    return Nested(tree, tuple(_plan(pattern, part, None, known, frozenset(), known) for part in parts), None)
+
+
 def _plan(pattern: Pattern, tree: Tree, target: str | None, constants: Iterable[str], kept: frozenset[str], outer: frozenset[str]) -> Plan:
     parts = _conjuncts(tree)
     return Plan(target, tuple(_Planner(pattern, parts, target, set(constants), kept, outer).steps()))
