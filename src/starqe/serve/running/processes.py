@@ -155,10 +155,10 @@ def _become_helper(keep: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - the list of open files is one of them
-        if number > 2 and number != keep:
+    for handle in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
+        if handle > 2 and handle != keep:
             with contextlib.suppress(OSError):
-                os.close(number)
+                os.close(handle)
     os.nice(NICE)
     os.setsid()
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:  # noqa: PTH123
