@@ -1,5 +1,6 @@
 """Kills at every rename and at random moments leave the old state or the new one, and the same command goes on to the same end."""
 
+import json
 import random
 import shutil
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from starqe.ask import Answerer
 from starqe.errors import StorageError
 from starqe.folders import recover
 from starqe.kg import embedded_graph, export_graph, graph_of, load_graph, save_graph
@@ -67,6 +69,18 @@ def calibration(folder: Path) -> Any:
     return repr((reasoner.calibration, reasoner.weights, reasoner.settings))
 
 
+def askable(folder: Path) -> Any:
+    """Opens a run for questions. Its weights depend on the time that training had, so they are not compared."""
+    answerer = Answerer.open(folder)
+    return answerer.graph.fingerprint, len(answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }').answers) > 0
+
+
+def reproduction(folder: Path) -> Any:
+    """Reads queries and rows; trained for a time, models differ a little, so that their numbers are not compared."""
+    rows = json.loads((folder / "diameter" / "rows.json").read_text())
+    return queries(folder / "queries"), [(row["row"], row["shape"], row["ours"] is not None) for row in rows]
+
+
 def old_graph(place: Path) -> None:
     save_graph(graph_of([Statement("a", "r", "b")]), place / "new")
 
@@ -82,7 +96,12 @@ JOBS = {
     "generate": Job(["queries", "generate", "graph", "new", "--shapes", "1p,2i", "--splits", "valid,test"], "new", queries, in_steps=True),
     "train": Job(["train", "--preset", "one-hop-demo", *TINY, "graph", "--out", "new"], "new", weights, again=("--resume",), in_steps=True),
     "calibrate": Job(["calibrate", "run", "--limit", "3"], "run", calibration),
+    "calibrate --predictor": Job(["calibrate", "run", "--predictor", "predictor", "--limit", "3"], "run", calibration),
+    "fit": Job(["fit", "source", "--out", "new", "--minutes", "0.05"], "new", askable, again=("--resume",), in_steps=True),
+    "reproduce": Job(["reproduce", "diameter", "--out", "new", "--limit", "2", "--budget", "0.02"], "new", reproduction, in_steps=True),
 }
+INPUTS = ("graph", "source", "run", "predictor")
+"""Folders that commands read, or work in."""
 
 
 @pytest.fixture
@@ -93,17 +112,22 @@ def world(request, name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     export_graph(embedded_graph(), folder / "source", "statements")
     if "run" in JOBS[name].command:
         shutil.copytree(request.getfixturevalue("askable_run"), folder / "run")
+    if "predictor" in JOBS[name].command:  # in the place of another one
+        train = ["train", "--preset", "one-hop-demo", *TINY, folder / "graph", "--out"]
+        assert run([*train, folder / "first"]) == 0
+        assert run([*train, folder / "predictor", "--set=seed=1"]) == 0
+        assert run(["calibrate", folder / "run", "--predictor", folder / "first", "--limit", "2"]) == 0
     return folder
 
 
 def begin(job: Job, world: Path, place: Path) -> list[Any]:
     """Prepares a folder for a command, and returns the command with its paths."""
-    for name in ("graph", "source", "run"):
+    for name in INPUTS:
         if name in job.command:
             shutil.copytree(world / name, place / name)
     place.mkdir(exist_ok=True)
     job.prepare(place)
-    return [place / word if word in ("graph", "source", "run", "new") else word for word in job.command]
+    return [place / word if word in (*INPUTS, "new") else word for word in job.command]
 
 
 def state(job: Job, place: Path) -> Any:

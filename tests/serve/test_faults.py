@@ -5,28 +5,30 @@ Every test ends by itself and prints what it measured (``pytest -s``); times are
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import httpx2
 import numpy as np
 import psutil
 import pytest
 
 from starqe.ask import Answerer, calibrate
 from starqe.bench.load import Asked, Client, one_after_the_other
-from starqe.bench.serving import questions
+from starqe.bench.serving import memory_of, questions
 from starqe.kg import import_graph, load_graph
 from starqe.learn import QueryLesson, Run, Trainer, preset
 from starqe.queries import SHAPES, sample
@@ -41,6 +43,8 @@ LARGE = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: %d\r\n\r\n"
 SILENT = 300
 CONNECTIONS = 2_000
+SOAK_MINUTES = float(os.environ.get("STARQE_SOAK_MINUTES", "1"))
+SOAK_PARTS = 10
 EXPECTED = 10_000
 """Number of questions with expected answers, from 16 clients."""
 
@@ -147,12 +151,18 @@ def test_two_thousand_connections(askable_run):
 def test_long_queries_that_break_a_rule_are_refused_while_cheap_ones_are_answered(askable_run, size, statuses):
     atom = "?a <urn:r> ?b . "
     long = "SELECT ?a { " + atom * (size // len(atom) - 1) + "}"
-    with started(askable_run) as (_, address), ThreadPoolExecutor(40) as pool:
-        refused = [pool.submit(ask, address, long, 1) for _ in range(40)]
-        asked = ask(address, BORN_IN_ULM, 20)
-        found = Counter(future.result()[0].status for future in refused)
-    print(f"\n40 queries of {size:,} bytes that break a rule: {dict(found)}; meanwhile {summary(asked)}")
-    assert set(found) <= statuses
+    with started(askable_run) as (_, address):
+        idle = ask(address, BORN_IN_ULM, 200)
+
+        async def both() -> tuple[list[Asked], list[Asked]]:
+            refused = asyncio.create_task(one_after_the_other(address, repeat(long), 40, 10))
+            asked = await one_after_the_other(address, repeat(BORN_IN_ULM), 1, 10)
+            return asked, await refused
+
+        asked, refused = asyncio.run(both())
+    print(f"\n40 clients that send {size:,} bytes that break a rule: {len(refused)} x {summary(refused)}")
+    print(f"meanwhile {len(asked)} x {summary(asked)}; idle {summary(idle)}")
+    assert {one.status for one in refused} <= statuses
     assert {one.status for one in asked} == {"200"}
 
 
@@ -192,13 +202,13 @@ def test_ten_expensive_questions_at_once_while_a_client_asks_cheap_ones(wd50k_ru
         server = psutil.Process(process.pid)
         asyncio.run(one_after_the_other(address, cycle(cheap), 1, 2))
         idle = asyncio.run(one_after_the_other(address, cycle(cheap), 1, 10))
-        memory = server.memory_info().rss
+        memory = memory_of(server)
 
         async def watch(asking: "asyncio.Task[list[Asked]]") -> int:
             most = 0
             while not asking.done():
-                most = max(most, server.memory_info().rss)
-                await asyncio.sleep(0.05)
+                most = max(most, memory_of(server))
+                await asyncio.sleep(0.2)
             return most
 
         async def both() -> tuple[list[Asked], list[Asked], int]:
@@ -259,6 +269,70 @@ def test_sixteen_clients_get_the_expected_answers(askable_run):
     print(f"\n16 clients, {sum(statuses.values()):,} questions ({len(texts):,} different ones): {dict(statuses)}, {len(wrong)} wrong")
     assert statuses == {200: EXPECTED}
     assert wrong == []
+
+
+Requests = Iterator[tuple[str, str]]
+"""Paths and queries."""
+
+
+async def soak(address: str, streams: list[tuple[Requests, float]], minutes: float, measure: Callable[[], None]) -> Counter[str]:
+    """Sends the requests of each stream one after the other, with a pause after each, and measures all the time."""
+    statuses: Counter[str] = Counter()
+    end = time.monotonic() + 60 * minutes
+
+    async def send(requests: Requests, pause: float) -> None:
+        async with httpx2.AsyncClient(base_url=address, timeout=60) as client:
+            while time.monotonic() < end:
+                path, text = next(requests)
+                body = {"query": text, "top": 10} if path == "/api/ask" else {"query": text, "entity": "Q42"}
+                try:
+                    response = await (client.post(path, json=body) if path != "/sparql" else client.get(path, params={"query": text}))
+                    statuses[str(response.status_code)] += 1
+                except httpx2.TransportError as error:
+                    statuses[type(error).__name__] += 1
+                await asyncio.sleep(pause)
+
+    async def leave(texts: Iterator[str], pause: float) -> None:
+        place = urlsplit(address)
+        while time.monotonic() < end:
+            text = next(texts).encode()
+            _, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.write(POST % len(text) + text)
+            await writer.drain()
+            await asyncio.sleep(pause / 2)
+            writer.transport.abort()
+            statuses["left"] += 1
+            await asyncio.sleep(pause / 2)
+
+    async def watch() -> None:
+        while time.monotonic() < end:
+            measure()
+            await asyncio.sleep(0.5)
+
+    # When all of them are done, every query is answered or ended, and the service is at rest.
+    await asyncio.gather(watch(), leave(cycle(EXPENSIVE), 1.0), *(send(requests, pause) for requests, pause in streams))
+    return statuses
+
+
+def test_memory_stays_flat_under_mixed_load(wd50k_run):
+    cheap = questions(load_graph(wd50k_run / "graph"), per_shape=200)
+    broken = ["SELECT", "SELECT ?a { " + "?a <urn:r> ?b . " * 500 + "}", 'SELECT ?x { ?x "P31" ?y } ORDER BY ?x LIMIT 3']
+    streams: list[tuple[Requests, float]] = [
+        *((cycle([("/sparql", text) for text in cheap[start::4]]), 0.1) for start in range(4)),
+        *((cycle([("/api/ask", text) for text in cheap[start::2]]), 0.3) for start in range(2)),
+        (cycle([("/sparql", text) for text in EXPENSIVE]), 1.0),
+        (cycle([("/api/explain", text) for text in cheap]), 1.0),
+        (cycle([("/sparql", text) for text in broken]), 1.0),
+    ]
+    with started(wd50k_run) as (process, address):
+        server, memory, at_rest, statuses = psutil.Process(process.pid), list[int](), list[int](), Counter[str]()
+        for _ in range(SOAK_PARTS):
+            statuses += asyncio.run(soak(address, streams, SOAK_MINUTES / SOAK_PARTS, lambda: memory.append(memory_of(server))))
+            time.sleep(1)
+            at_rest.append(round(memory_of(server) / 1e6))
+    print(f"\n{SOAK_MINUTES:g} minutes: {dict(statuses)}; MB at rest after each part: {at_rest}; at most {max(memory) / 1e6:.0f}")
+    assert set(statuses) <= {"200", "400", "503", "left"}
+    assert max(at_rest[SOAK_PARTS // 2 :]) < 1.1 * max(at_rest[: SOAK_PARTS // 2])
 
 
 def agree(expected: list[tuple[str, bool, float]], found: list[dict[str, Any]]) -> bool:

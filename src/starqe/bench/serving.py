@@ -76,7 +76,8 @@ def bench_serve(
                 measure(f"{count} at a time", one_after_the_other(address, texts, count, seconds))
             if soak_minutes:
                 rate = OVERLOAD * max(row["answered_per_second"] for row in rows if row["by"] == way)
-                measure(f"{rate:.1f} per second", *(at_a_rate(address, texts, rate, 30 * soak_minutes) for _ in range(2)))
+                parts = max(2, round(soak_minutes))
+                measure(f"{rate:.1f} per second", *(at_a_rate(address, texts, rate, 60 * soak_minutes / parts) for _ in range(parts)))
     return rows
 
 
@@ -119,14 +120,23 @@ def _server(run: Path, by: str, threads: int) -> Iterator[tuple[psutil.Process, 
                 process.kill()
 
 
+def memory_of(server: psutil.Process) -> int:
+    """Measures the bytes that a service holds, with what its workers do not share with it."""
+    total = server.memory_info().rss
+    for process in server.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may have ended meanwhile
+            total += process.memory_full_info().uss
+    return int(total)
+
+
 def _measured(server: psutil.Process, parts: Sequence[Load]) -> dict[str, Any]:
     """Runs the parts of one load; the memory of the server is measured before and after each."""
     asked: list[Asked] = []
-    memory = [server.memory_info().rss]
+    memory = [memory_of(server)]
     began, busy = time.perf_counter(), time.process_time()
     for part in parts:
         asked += asyncio.run(part)
-        memory.append(server.memory_info().rss)
+        memory.append(memory_of(server))
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     answered = [one.seconds for one in asked if one.status == "200"]
     quantiles = [round(1e3 * float(np.percentile(answered, share)), 1) if answered else None for share in QUANTILES]

@@ -28,6 +28,7 @@ from starqe.kg.graph_folder import HEADER
 from starqe.kg.iris import Names
 from starqe.kg.rdf.read import read_rdf
 from starqe.kg.rdf.write import write_nquads, write_ntriples, write_reification, write_trig, write_turtle
+from starqe.kg.reading.checksums import BESIDE, check_source
 from starqe.kg.reading.files import OPENERS, STDIN, open_guarded
 from starqe.kg.reading.import_options import Columns, WikidataOptions
 from starqe.kg.reading.import_task import ImportTask, Unasserted
@@ -233,7 +234,8 @@ def import_graph(
         columns: The columns of a table that make a statement; then files are read as tables, unless the form is given.
 
     Raises:
-        InputError: The source is missing, empty, damaged, malformed, or of a form that is unknown or cannot be read.
+        InputError: The source is missing, empty, damaged, malformed, or of a form that is unknown or cannot be read; or a file is not
+            what its checksum says (``FILE.sha256`` beside it, or that of a fetched data set).
     """
     sources = [source] if isinstance(source, Path) else list(source)
     task = ImportTask(
@@ -245,6 +247,8 @@ def import_graph(
         label_relations=tuple(label_relations),
         columns=columns,
     )
+    for one in sources:
+        check_source(one)
     with _no_garbage_collection():
         for path, split in [file for one in sources for file in _files(one, form)]:
             kind = _form_to_read(path, form or ("table" if columns else None), task.report)
@@ -318,20 +322,19 @@ def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
     if (source / HEADER).exists():
         raise InputError(f"{source} is already a graph folder of starqe; it needs no import")
     found = []
+    inside = sorted(path for path in source.iterdir() if path.is_file() and path.suffix != BESIDE)
     for split in SPLITS:
-        files = sorted(
-            path for path in source.iterdir() if path.is_file() and path.name.split(".")[0] == split and (form or _has_form(path))
-        )
+        files = [path for path in inside if path.name.split(".")[0] == split and (form or _has_form(path))]
         if len(files) > 1:
             raise InputError(f"{source}: a split is one file, found {' and '.join(path.name for path in files)}. Give the one to read")
         found += [(path, split) for path in files]
     meant = {"dev": "valid", "validation": "valid", "val": "valid", "eval": "test"}
-    for path in sorted(source.iterdir()):
-        if (name := path.name.split(".")[0]) in meant and path.is_file() and (form or _has_form(path)):
+    for path in inside:
+        if (name := path.name.split(".")[0]) in meant and (form or _has_form(path)):
             better = path.name.replace(name, meant[name], 1)
             raise InputError(f"{source}: splits are called train, valid and test, found {path.name}. Rename it to {better}")
     if not found:
-        found = [(path, "train") for path in sorted(source.iterdir()) if path.is_file() and form_of_content(path)]
+        found = [(path, "train") for path in inside if form_of_content(path)]
     if not found:
         names = ", ".join(sorted(path.name for path in source.iterdir())[:5]) or "nothing"
         raise InputError(f"{source}: a folder of a graph has files named train, valid and test (such as train.txt), found {names}")

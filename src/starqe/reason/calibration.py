@@ -43,6 +43,8 @@ from starqe.seed import derive
 
 FORMAT, VERSION = "starqe answering", 3
 HEADER = "answering.json"
+PREDICTOR = "predictor"
+"""The folder of the one-hop predictor inside a run."""
 OLD_FORMAT, OLD_HEADER = "starqe reasoning", "reasoning.json"  # until version 1: all but the probabilities of answers
 
 MIN_STATEMENTS = 50
@@ -118,6 +120,14 @@ def save_calibration(folder: Path, calibration: Calibration) -> None:
     Raises:
         StorageError: The folder cannot be written.
     """
+    with new_file(folder / HEADER, overwrite=True) as beside:
+        write_calibration(beside, calibration)
+    for replaced in (folder / OLD_HEADER, folder / PREDICTOR / HEADER):
+        replaced.unlink(missing_ok=True)
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Writes a calibration as a file."""
     content = {
         "predictor": calibration.predictor,
         "settings": calibration.settings.model_dump(),
@@ -125,18 +135,21 @@ def save_calibration(folder: Path, calibration: Calibration) -> None:
         "executor": dict(calibration.weights.executor),
         "answers": {name: {**part.logistic.written(), "evidence": asdict(part.evidence)} for name, part in calibration.answers.items()},
     }
-    with new_file(folder / HEADER, overwrite=True) as beside:
-        write_header(beside, FORMAT, VERSION, content)
-    (folder / OLD_HEADER).unlink(missing_ok=True)
+    write_header(path, FORMAT, VERSION, content)
 
 
 def load_calibration(folder: Path, graph: Graph) -> Calibration:
     """Reads the calibration of a run on this graph.
 
+    A calibration in the folder of the predictor came with the predictor, and the command that put both there was killed before it
+    replaced the calibration of the run. So it counts.
+
     Raises:
         StorageError: The run was not calibrated, or the file is damaged.
     """
     path, old = folder / HEADER, folder / OLD_HEADER
+    if (with_predictor := folder / PREDICTOR / HEADER).exists():
+        path = with_predictor
     if not path.exists() and not old.exists():
         raise StorageError(f"{folder} was not calibrated, so it can rank, but not reason. Run: starqe calibrate {folder}")
     content: dict[str, Any] = read_header(path, FORMAT, VERSION) if path.exists() else {"version": 1}

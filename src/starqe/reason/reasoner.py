@@ -16,6 +16,7 @@ from starqe.measure.links import GapScorer
 from starqe.queries import QueryTable
 from starqe.reason.calibration import (
     HEADER,
+    PREDICTOR,
     AnswerProbability,
     Calibration,
     RankedBy,
@@ -23,6 +24,7 @@ from starqe.reason.calibration import (
     fit_weights,
     load_calibration,
     save_calibration,
+    write_calibration,
 )
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.settings import ReasonSettings
@@ -30,9 +32,6 @@ from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN, Mixture, Weights
 from starqe.reason.predictor.one_hop import OneHopProbability
 from starqe.reason.predictor.run import PredictorRun
-
-PREDICTOR = "predictor"
-"""The folder of the one-hop predictor inside a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +117,19 @@ def save_reasoner(
 ) -> None:
     """Saves what was fitted in the run folder, with its predictor and the probabilities of answers.
 
-    The previous calibration stays until the new one replaces it atomically. Only where another predictor
-    replaces the one in the folder, the old calibration, which does not fit it, is removed a moment earlier.
+    The run can be asked at every moment. Another predictor comes with its calibration, in one step; then the calibration of the run
+    is replaced in one step, and the copy that came with the predictor is removed.
 
     Raises:
         StorageError: The folder cannot be written.
     """
+    fitted = Calibration(reasoner.settings, reasoner.calibration, reasoner.weights, predictor is not None, answers or {})
     try:
         if predictor is not None and predictor.folder.resolve() != (folder / PREDICTOR).resolve():
             with new_folder(folder / PREDICTOR, True, lambda: read_header(folder / PREDICTOR / RUN_HEADER, RUN_FORMAT)) as place:
                 skipped = shutil.ignore_patterns("graph", "state.safetensors", ".*")
                 shutil.copytree(predictor.folder, place, ignore=skipped, dirs_exist_ok=True)
-                (folder / HEADER).unlink(missing_ok=True)
-        fitted = Calibration(reasoner.settings, reasoner.calibration, reasoner.weights, predictor is not None, answers or {})
+                write_calibration(place / HEADER, fitted)
         save_calibration(folder, fitted)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error

@@ -1,10 +1,12 @@
 """The service as an application: routes, guards and error pages around an answerer."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from importlib import resources
 from pathlib import Path
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -40,6 +42,7 @@ def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> Fas
         summary="Ask an incomplete knowledge graph.",
         version=__version__,
         lifespan=lifespan,
+        openapi_url=None,  # see `_add_description`
         docs_url=None,  # these pages load their scripts from other sites
         redoc_url=None,
         middleware=_guards(service),
@@ -48,6 +51,7 @@ def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> Fas
     app.include_router(sparql_routes(service))
     app.include_router(api_routes(service))
     _add_watching(app, service)
+    _add_description(app)
     _add_page(app)
     _add_errors(app)
     return app
@@ -83,6 +87,18 @@ def _add_watching(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         """Returns metrics in the text format of Prometheus."""
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _add_description(app: FastAPI) -> None:
+    """Serves the OpenAPI description. It is written once: the framework would write it in the event loop for every request."""
+
+    @functools.cache
+    def written() -> bytes:
+        return orjson.dumps(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        return Response(written(), media_type="application/json")
 
 
 def _add_page(app: FastAPI) -> None:

@@ -96,11 +96,13 @@ class Service:
             HttpError: The text is not Unicode, is too long, or too many long ones wait.
             SparqlError: The text is not valid, or the query is too large.
         """
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise HttpError(400, "a query is Unicode text, found half a surrogate pair")
         if self.settings.log_queries:
             log.info("query %s", json.dumps(text))
-        if (size := len(text.encode())) > self.settings.query_bytes:
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise HttpError(400, "a query is Unicode text, found half a surrogate pair") from None
+        if size > self.settings.query_bytes:
             message = f"a query has at most {self.settings.query_bytes:,} bytes here, found {size:,}. Ask several queries"
             raise HttpError(413, message, "QueryTooLong")
         if size <= SHORT_BYTES:

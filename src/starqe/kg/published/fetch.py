@@ -6,7 +6,6 @@ HOME/.wd50k.lock     held while a process fetches or removes
 """
 
 import contextlib
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,9 +20,11 @@ from starqe.folders import new_file, read_header, write_header
 from starqe.kg.formats.statements import LABELS
 from starqe.kg.published.datasets import DataFile, DataSet
 from starqe.kg.published.download import check_address, download, forget
+from starqe.kg.reading.checksums import DATASET_FORMAT as FORMAT
+from starqe.kg.reading.checksums import DATASET_HEADER as HEADER
+from starqe.kg.reading.checksums import DATASET_VERSION as VERSION
+from starqe.kg.reading.checksums import sha256_of
 
-FORMAT, VERSION = "starqe data set", 1
-HEADER = "dataset.json"
 LONGEST_WAIT = 600.0
 """Seconds to wait for another process that fetches the same data set."""
 
@@ -98,7 +99,7 @@ def fetch(
                 if missing:
                     _fetch_files(data, home, origin, {name: wanted[name] for name in missing}, advance, say)
                     _place(data, home, place, wanted, missing)
-        return Fetched(folder, tuple(missing), {name: _checksum(folder / name) for name in wanted})
+        return Fetched(folder, tuple(missing), {name: sha256_of(folder / name) for name in wanted})
     except OSError as error:
         raise StorageError(f"cannot keep {data.name} in {home}: {error}. STARQE_DATA chooses another folder") from error
 
@@ -180,13 +181,8 @@ def _wanted(data: DataSet, folder: Path, origin: Path | str) -> dict[str, str | 
 def _missing(folder: Path, wanted: dict[str, str | None]) -> list[str]:
     """Returns the files that are missing or have the wrong checksum."""
     here = {name: checksum for name, checksum in wanted.items() if (folder / name).is_file()}
-    sound = {name for name, checksum in here.items() if checksum in (None, _checksum(folder / name))}
+    sound = {name for name, checksum in here.items() if checksum in (None, sha256_of(folder / name))}
     return [name for name in wanted if name not in sound]
-
-
-def _checksum(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _fetch_files(
@@ -217,7 +213,7 @@ def _fetch_files(
             forget(part / name)
             what = f"this file of {data.name} has {size:,} bytes, found {arrived:,}"
             raise StorageError(f"{origin}/{name}: {what}. It was deleted. Try again, or fetch it from another source")
-        found = _checksum(part / name)
+        found = sha256_of(part / name)
         if expected not in (None, found):
             forget(part / name)
             way_out = "It was deleted. Try again, or fetch it from another source"
@@ -252,7 +248,7 @@ def _place(data: DataSet, home: Path, place: str, wanted: dict[str, str | None],
 
 
 def _write_header(path: Path, data: DataSet, place: str, folder: Path, wanted: dict[str, str | None]) -> None:
-    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": _checksum(folder / name)} for name in wanted}
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)} for name in wanted}
     about = {"name": data.name, "from": place, "licence": data.licence, "citation": data.citation}
     write_header(path, FORMAT, VERSION, {**about, "files": files})
 

@@ -30,7 +30,7 @@ class Metrics:
         self._seconds = Histogram("starqe_request_seconds", "Duration of requests.", ("route",), registry=self._registry, buckets=BUCKETS)
         self._batches = Counter("starqe_batches", "Batches of queries that were answered together.", registry=self._registry)
         self._batched = Counter("starqe_batched_queries", "Queries in these batches.", registry=self._registry)
-        self._slow = Counter("starqe_slow_queries", "Queries that were moved to the slow lane.", registry=self._registry)
+        self._slow = Counter("starqe_slow_queries", "Queries that went to the slow lane.", registry=self._registry)
         ProcessCollector(registry=self._registry)
 
     def add_request(self, route: str, status: int, seconds: float) -> None:
@@ -44,7 +44,7 @@ class Metrics:
         self._batched.inc(queries)
 
     def add_slow(self) -> None:
-        """Counts a query that took too long for the quick lane."""
+        """Counts a query that goes to the slow lane."""
         self._slow.inc()
 
     def add_gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
