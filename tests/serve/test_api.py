@@ -26,9 +26,7 @@ def test_ask_gives_known_answers_first_and_then_predicted_ones(client):
         "known": True,
         "probability": 1.0,
         "support": {},
-        "bindings": {
-            "who": {"entity": "AlbertEinstein", "label": "Albert Einstein", "kind": "entity", "iri": SCIENCE + "AlbertEinstein"}
-        },
+        "bindings": {"who": {"entity": "AlbertEinstein", "label": "Albert Einstein", "kind": "entity", "iri": SCIENCE + "AlbertEinstein"}},
     }
     assert found["counts"] == {"known": 1, "known_exact": True, "known_shown": 1, "predicted_shown": 3}
     predicted = found["answers"][1:]
