@@ -4,8 +4,8 @@
     ├── InputError              an input file or value breaks a rule (names file and line)
     │   └── QueryError          a query or a shape breaks a rule
     │       └── SparqlError     a SPARQL query breaks a rule, or names something unknown (says where)
-    │           ├── KnownOnlyError    a SPARQL form that is not predicted: only known facts can answer it
-    │           └── UnknownTermError  a SPARQL query has a name or literal that occurs in no fact: a store would find nothing
+    │           └── KnownOnlyError  a SPARQL form that is not predicted: only known facts can answer it
+    │               └── UnknownNameError  an IRI that the graph does not have: no known fact matches it
     ├── ConfigError             a configuration key or value is unknown or out of range
     ├── StorageError            a folder or file of ours cannot be read or written
     │   └── MismatchError       two things belong to different graphs (shows both fingerprints)
@@ -56,8 +56,8 @@ class KnownOnlyError(SparqlError):
     """A SPARQL form that is not predicted: only known facts can answer it."""
 
 
-class UnknownTermError(SparqlError):
-    """A SPARQL query has a name or a literal that occurs in no fact: a store would find nothing, and a person made a mistake."""
+class UnknownNameError(KnownOnlyError):
+    """An IRI that names nothing in the graph: no known fact matches it, and nothing can be predicted for it."""
 
 
 class ConfigError(StarqeError):

@@ -8,7 +8,7 @@ from pyoxigraph import Quad, RdfFormat, parse
 from starlette.testclient import TestClient
 
 from starqe.ask import Answerer
-from starqe.errors import InputError, KnownOnlyError, UnknownTermError
+from starqe.errors import InputError, KnownOnlyError
 from starqe.kg import Graph, export_graph, import_graph
 from starqe.learn import EncoderScorer
 from starqe.model import Encoder, ModelConfig, Space
@@ -63,7 +63,7 @@ class Services:
             if graph is None:
                 return None
             read_sparql(text, graph)
-        except (KnownOnlyError, UnknownTermError):
+        except KnownOnlyError:
             return None
         if file not in self._clients:
             self._clients[file] = self._stack.enter_context(TestClient(create_app(untrained(graph)), base_url="http://localhost"))

@@ -10,7 +10,7 @@ import re
 
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, parse
 
-from starqe.errors import KnownOnlyError, QueryError, SparqlError, StarqeError, UnknownTermError, UnsupportedError
+from starqe.errors import KnownOnlyError, QueryError, SparqlError, StarqeError, UnsupportedError
 from starqe.kg import Statement, graph_of
 from starqe.queries import read_sparql
 from starqe.queries.sparql.store import Dataset, Rows, Triples, check_words
@@ -83,7 +83,7 @@ def _read(text: str) -> None:
         _RefusedError: It is refused by name.
     """
     try:
-        with contextlib.suppress(KnownOnlyError, UnknownTermError):
+        with contextlib.suppress(KnownOnlyError):
             read_sparql(text, OTHER)
         check_words(text)
     except (SparqlError, UnsupportedError) as error:

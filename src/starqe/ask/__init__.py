@@ -1,7 +1,7 @@
 """How it is answered: one query in, known and predicted answers out, with reasons."""
 
 from starqe.ask.answerer import Answerer
-from starqe.ask.answers import Answer, Answers, Binding, Contribution, Counts, Explanation, Reason, Views
+from starqe.ask.answers import Answer, Answers, Binding, Contribution, Counts, Explanation, Reason, Views, constructed
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD
 
@@ -17,6 +17,7 @@ __all__ = [
     "Reason",
     "Views",
     "calibrate",
+    "constructed",
     "drawn_queries",
     "fit",
     "with_validation",

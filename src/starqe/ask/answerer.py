@@ -4,23 +4,20 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-
-from starqe.ask.answers import Answer, Answers, Binding, Counts, Explanation
+from starqe.ask.answers import Answer, Answers, Counts, Explanation
 from starqe.ask.explain import NARROWED, explain_known, explain_predicted, views_of
-from starqe.ask.ranking import MOST_PREDICTED, Ranked, Ranking, Wanted
-from starqe.ask.window import THRESHOLD, Cut, Window, window
+from starqe.ask.known_rows import Binder, KnownRows, known_rows
+from starqe.ask.predicted_rows import Predicted, predicted_rows, wanted_of
+from starqe.ask.ranking import MOST_PREDICTED, Ranking, Wanted
+from starqe.ask.window import THRESHOLD, Cut, Window, rows_needed, window
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import QueryError, SparqlError, StorageError
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
-from starqe.queries.exact.solutions import Solutions, solve
-from starqe.queries.formula import relation_variables
-from starqe.queries.sparql.read import read_sparql
-from starqe.queries.sparql.request import Alternative, SparqlRequest
+from starqe.queries.sparql.read import known_text, read_sparql
+from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
 from starqe.ragged import IntArray
@@ -49,6 +46,7 @@ class Answerer:
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
         self._store = KnownStore(self.graph, self.splits)
+        self._binder = Binder(self.graph)
         self._ranking = Ranking(self.graph, self._mixture, self._executor, probability.logistic)
 
     @classmethod
@@ -151,17 +149,20 @@ class Answerer:
         """
         cut = Cut(top, known_only, max_known, max_predicted)
         requests = [self.read(question, max_atoms) for question in questions]
-        known = [solve(self._known, request.query, list(request.query.answers), deadline=deadline) for request in requests]
+        known = [known_rows(request, self._known, self._store, rows_needed(request, cut), deadline) for request in requests]
         windows = [window(request, found, cut) for request, found in zip(requests, known, strict=True)]
         wanted = [
-            Wanted(request.query, self._known_values(request.query, found, deadline) if one.end else np.empty((0, 1), np.int64), one.end)
+            wanted_of(request, found, one.end, deadline) if one.end else []
             for request, found, one in zip(requests, known, windows, strict=True)
         ]
-        ranked = self._ranking.best(wanted, deadline)
-        return [
-            self._answers(request, found, one, *of_query, threshold, deadline)
-            for request, found, one, of_query in zip(requests, known, windows, ranked, strict=True)
-        ]
+        ranked = iter(self._ranking.best([one for of_request in wanted for one in of_request], deadline))
+        answers = []
+        for request, found, one, of_request in zip(requests, known, windows, wanted, strict=True):
+            parts = [next(ranked) for _ in of_request]
+            predicted = predicted_rows(request, [part for part, _ in parts], found, self._binder, deadline) if parts else []
+            notes = list(dict.fromkeys(note for _, note in parts if note))
+            answers.append(self._answers(request, found, one, predicted, notes, threshold, deadline))
+        return answers
 
     def read(self, question: Question, max_atoms: int | None = None) -> SparqlRequest:
         """Reads a question: SPARQL text, or a query that asks for its target.
@@ -191,7 +192,9 @@ class Answerer:
             UnsupportedError: It asks another service, or needs too much memory.
             DeadlineError: The time is up.
         """
-        return self._store.query(text, prefixes=predefined_prefixes(self.graph), base=base, max_rows=max_rows, deadline=deadline)
+        return self._store.query(
+            known_text(text, self.graph), prefixes=predefined_prefixes(self.graph), base=base, max_rows=max_rows, deadline=deadline
+        )
 
     def close(self) -> None:
         """Ends the process that answers any SPARQL, if it was started."""
@@ -207,13 +210,12 @@ class Answerer:
         """
         request = self.read(question)
         query = Query(request.query.formula, request.query.answers[:1])
-        request = SparqlRequest.of(query)
         id_ = self.graph.entities.resolve(entity)
         known = answer(self._known, query, deadline=deadline)
         if id_ in known:
-            return explain_known(self._known, query, self._answer(request, 0, [id_], True, 1.0), deadline)
+            return explain_known(self._known, query, self._one_answer(query.target, id_, True, 1.0), deadline)
         found = self._explained_probability(query, known, id_, deadline)
-        explanation = explain_predicted(self._executor, query, self._answer(request, 0, [id_], False, found), deadline)
+        explanation = explain_predicted(self._executor, query, self._one_answer(query.target, id_, False, found), deadline)
         views = views_of(self._mixture, self._executor, query, id_, deadline)
         note = explanation.note if views.exact else f"{explanation.note} {NARROWED}"
         return replace(explanation, calibrated=self.calibrated, views=views, note=note)
@@ -221,59 +223,32 @@ class Answerer:
     def _answers(
         self,
         request: SparqlRequest,
-        solutions: Solutions,
+        found: KnownRows,
         cut: Window,
-        ranked: Ranked,
-        note: str,
+        predicted: Predicted,
+        notes: list[str],
         threshold: float,
         deadline: Deadline,
     ) -> Answers:
-        notes = [note] if note else []
-        if not cut.counted:
-            ranked = [(ids, chance) for ids, chance in ranked if chance >= threshold]
-        predicted = ranked[cut.skipped : cut.end]
-        if cut.predicted_capped and len(ranked) >= cut.end:
+        if not cut.counted and request.form != "ASK":
+            predicted = [(row, chance) for row, chance in predicted if chance >= threshold]
+        more = len(predicted) >= cut.end
+        predicted = predicted[cut.skipped : cut.end]
+        if cut.predicted_capped and more:
             notes.append(f"no more than {cut.end - cut.skipped:,} predicted answers are given")
-        rows = solutions.rows(cut.known, request.offset, deadline)
-        known = self._known_answers(request, rows)
+        known = [Answer(row, True, 1.0) for row in found.rows(cut.known, request.offset, deadline)]
         if cut.known_capped:
-            about = "" if solutions.exact else "at least "
+            about = "" if found.exact else "at least "
             first = "first" if request.offset == 0 else "next"
-            notes.append(
-                f"{about}{solutions.count:,} rows are known, and the {first} {len(known):,} are given. Ask for the others with OFFSET"
-            )
-        answers = (*known, *(self._answer(request, 0, ids, False, chance) for ids, chance in predicted))
+            notes.append(f"{about}{found.count:,} rows are known, and the {first} {len(known):,} are given. Ask for the others with OFFSET")
         if predicted and not self.calibrated:
             notes.append(self.probability.evidence.note)
-        counts = Counts(solutions.count, solutions.exact, len(known), len(predicted))
-        return Answers(request.query, request.columns, answers, self.splits, counts, tuple(notes), self.calibrated)
+        rows = (*known, *(Answer(row, False, chance) for row, chance in predicted))
+        counts = Counts(found.count, found.exact, len(known), len(predicted))
+        return Answers(request.query, request.columns, rows, self.splits, counts, tuple(notes), self.calibrated)
 
-    def _known_values(self, query: Query, solutions: Solutions, deadline: Deadline) -> IntArray:
-        """Returns the values of the answer variables that are known: (n, A)."""
-        if len(query.answers) == 1:
-            return solutions.first[:, None]
-        return np.stack(list(solutions.rows(deadline=deadline).values()), axis=1)
-
-    def _known_answers(self, request: SparqlRequest, rows: dict[Variable, IntArray]) -> list[Answer]:
-        values = zip(*(rows[variable].tolist() for variable in request.query.answers), strict=True)
-        return [self._answer(request, 0, ids, True, 1.0) for ids in values]
-
-    def _answer(self, request: SparqlRequest, place: int, ids: Sequence[int], known: bool, probability: float) -> Answer:
-        """Makes a row of what one alternative binds."""
-        alternative = request.alternatives[place]
-        values = self._bindings(alternative, ids)
-        return Answer({name: values.get(name) for name in request.shown}, known, probability)
-
-    def _bindings(self, alternative: Alternative, ids: Sequence[int]) -> dict[str, Binding]:
-        relations = relation_variables(alternative.query.formula)
-        found = {variable.name: self._binding("entity", self.graph.entities.id(entity)) for variable, entity in alternative.given}
-        for variable, id_ in zip(alternative.query.answers, ids, strict=True):
-            found[variable.name] = self._binding("relation" if variable in relations else "entity", id_)
-        return found
-
-    def _binding(self, kind: Literal["entity", "relation"], id_: int) -> Binding:
-        vocabulary = self.graph.relations if kind == "relation" else self.graph.entities
-        return Binding(kind, vocabulary.identifier(id_), vocabulary.label(id_))
+    def _one_answer(self, variable: Variable, id_: int, known: bool, probability: float) -> Answer:
+        return Answer({variable.name: self._binder.of_id("entity", id_)}, known, probability)
 
     def _explained_probability(self, query: Query, known: IntArray, id_: int, deadline: Deadline) -> float:
         """Returns the probability of an entity that may stand far down the ranking."""

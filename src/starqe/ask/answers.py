@@ -3,13 +3,14 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from starqe.errors import MissingExtraError
-from starqe.kg import Statement
-from starqe.queries import Atom, Query
+from starqe.kg import Names, Statement
+from starqe.queries import Atom, Query, Variable
+from starqe.queries.formula import Term
 from starqe.queries.sparql.request import RESERVED
 
 if TYPE_CHECKING:
@@ -110,6 +111,16 @@ class Answers:
         """The answers that it does not entail."""
         return tuple(answer for answer in self.answers if not answer.known)
 
+    @property
+    def boolean(self) -> bool:
+        """The answer of ASK: whether there is a known row."""
+        return self.counts.known > 0
+
+    @property
+    def probability(self) -> float:
+        """The probability that there is a row in the complete graph, as far as rows are given: 1 where one is known."""
+        return max((answer.probability for answer in self), default=0.0)
+
     def value(self, answer: Answer, column: str) -> str | bool | float | None:
         """Returns what stands in a column: a binding's value, the probability (``score``), or whether it is known (``known``)."""
         if (own := answer.bindings.get(column)) is not None:
@@ -178,6 +189,27 @@ class Answers:
         """The keys that follow the columns, and what of an answer each of them has."""
         taken = {*self.columns} - {*RESERVED}
         return {f"answer_{name}" if name in taken else name: name for name in ("label", "known", "probability")}
+
+
+def constructed(template: Sequence[tuple[Term, Term, Term]], answers: Iterable[Answer], names: Names) -> list[str]:
+    """Returns the triples that CONSTRUCT makes of some rows, each once, as lines of N-Triples; what a row does not bind is left out."""
+    lines: dict[str, None] = {}
+    for answer in answers:
+        for triple in template:
+            bound = [answer.bindings.get(term.name) if isinstance(term, Variable) else term for term in triple]
+            terms = [_written(one, names, place == 1) for place, one in enumerate(bound)]
+            if None not in terms:
+                lines[" ".join(map(str, terms)) + " ."] = None
+    return list(lines)
+
+
+def _written(one: Binding | str | None, names: Names, relation: bool) -> str | None:
+    """Writes a term of a triple; None for what cannot stand there."""
+    if one is None or (isinstance(one, Binding) and one.kind not in ("entity", "relation")):
+        return None
+    kind = one.kind if isinstance(one, Binding) else "relation" if relation else "entity"
+    written = str((names.relations if kind == "relation" else names.entities).term(one.value if isinstance(one, Binding) else one))
+    return None if relation and not written.startswith("<") else written
 
 
 @dataclass(frozen=True)

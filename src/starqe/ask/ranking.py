@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from starqe.deadline import NEVER, Deadline
-from starqe.errors import UnsupportedError
+from starqe.errors import QueryError, UnsupportedError
 from starqe.kg import Graph
-from starqe.queries import Query, Shape
+from starqe.queries import And, Query, Shape
+from starqe.queries.formula import disjuncts
 from starqe.queries.table import QueryTable, stack
 from starqe.ragged import FloatArray, IntArray
 from starqe.reason.executor.executor import Executor
@@ -48,11 +49,15 @@ class _Found:
 
 
 class Ranking:
-    """Ranks candidates: those of a shape by the mixture, those of any other query by the executor. Safe to use from several threads."""
+    """Ranks candidates; safe to use from several threads.
+
+    A query with one answer variable and without negations is ranked by the mixture: it is a disjunction of shapes. Any other query is
+    ranked by the executor.
+    """
 
     def __init__(self, graph: Graph, mixture: Mixture, executor: Executor, probability: Logistic) -> None:
         self._graph, self._mixture, self._executor, self._probability = graph, mixture, executor, probability
-        self._kept: dict[Query, tuple[int, Ranked]] = {}  # how many were asked for, and those that there are
+        self._kept: dict[tuple[Query, int], tuple[int, Ranked]] = {}  # how many were asked for, and those that there are
         self._lock = threading.Lock()  # around what is remembered; not around the arithmetic
 
     def best(self, wanted: Sequence[Wanted], deadline: Deadline = NEVER) -> list[tuple[Ranked, str]]:
@@ -66,26 +71,34 @@ class Ranking:
         for i, one in enumerate(wanted):
             if not one.count:
                 continue
-            asked, kept = self._remembered(one.query)
+            asked, kept = self._remembered(one)
             if asked >= one.count:
                 found[i].ranked = kept[: one.count]
                 continue
-            if (table := self._table(one.query)) is not None:
-                members.append((i, table))
+            if tables := self._tables(one.query):
+                members += [(i, table) for table in tables]
             else:
                 found[i] = self._execute(one, deadline)
+        parts: dict[int, list[Ranked]] = {}
         for start in range(0, len(members), _BATCH):
             for i, ranked in self._rank(members[start : start + _BATCH], wanted, deadline):
-                found[i].ranked = ranked[: wanted[i].count]
+                parts.setdefault(i, []).append(ranked)
+        for i, of_query in parts.items():
+            ranked = of_query[0] if len(of_query) == 1 else either(of_query)
+            self._remember(wanted[i], min(max(MOST_PREDICTED, wanted[i].count), _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH])
+            found[i].ranked = ranked[: wanted[i].count]
         return [(one.ranked, one.note) for one in found]
 
-    def _table(self, query: Query) -> QueryTable | None:
-        """Returns the query as the mixture takes it; None where it has no shape, or several answer variables."""
-        if len(query.answers) != 1 or not query.conjunctive:
-            return None
-        with suppress(UnsupportedError):
-            return query.to_table(self._graph)
-        return None
+    def _tables(self, query: Query) -> list[QueryTable]:
+        """Returns the query as the mixture takes it: one table for each part of its disjunctive normal form.
+
+        An empty list where it has several answer variables, a negation, or a part without a shape.
+        """
+        if len(query.answers) != 1 or (parts := disjuncts(query.formula)) is None or any(atom.fact for atom in query.all_atoms):
+            return []
+        with suppress(QueryError, UnsupportedError):
+            return [Query(And(part), query.answers).to_table(self._graph) for part in parts]
+        return []
 
     def _execute(self, wanted: Wanted, deadline: Deadline) -> _Found:
         """Ranks by the executor alone: a query of any formula, with any number of answer variables."""
@@ -95,7 +108,7 @@ class Ranking:
         chances = tuple_probabilities(self._probability, truths, len(wanted.known))
         ranked = [(ids, chance) for (ids, _), chance in zip(best.ranked, chances.tolist(), strict=True)]
         cut = len(truths) < most if best.slack > 0 else False
-        self._remember(wanted.query, min(most, _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH])
+        self._remember(wanted, min(most, _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH])
         return _Found(ranked[: wanted.count], CUT if cut or (len(truths) and best.slack > truths[-1]) else "")
 
     def _rank(self, members: Sequence[tuple[int, QueryTable]], wanted: Sequence[Wanted], deadline: Deadline) -> list[tuple[int, Ranked]]:
@@ -117,19 +130,27 @@ class Ranking:
             finite = np.isfinite(best.scores[place])
             ids = ((id_,) for id_ in best.entities[place][finite].tolist())
             ranked: Ranked = list(zip(ids, chances[place][finite].tolist(), strict=True))
-            self._remember(wanted[i].query, min(most, _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH])
             found.append((i, ranked))
         return found
 
-    def _remembered(self, query: Query) -> tuple[int, Ranked]:
+    def _remembered(self, wanted: Wanted) -> tuple[int, Ranked]:
         with self._lock:
-            return self._kept.get(query, (0, []))
+            return self._kept.get((wanted.query, len(wanted.known)), (0, []))
 
-    def _remember(self, query: Query, asked: int, ranked: Ranked) -> None:
+    def _remember(self, wanted: Wanted, asked: int, ranked: Ranked) -> None:
         with self._lock:
-            self._kept[query] = asked, ranked
+            self._kept[wanted.query, len(wanted.known)] = asked, ranked
             while len(self._kept) > _KEPT:
                 self._kept.pop(next(iter(self._kept)))
+
+
+def either(rankings: Sequence[Ranked]) -> Ranked:
+    """Joins the rankings of the parts of a disjunction: an answer of several parts is missing only if all of them are wrong."""
+    wrong: dict[tuple[int, ...], float] = {}
+    for ranked in rankings:
+        for ids, chance in ranked:
+            wrong[ids] = wrong.get(ids, 1.0) * (1 - chance)
+    return sorted(((ids, 1 - chance) for ids, chance in wrong.items()), key=lambda one: (-one[1], one[0]))
 
 
 def tuple_probabilities(fitted: Logistic, truths: FloatArray, known: int) -> FloatArray:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from starqe.ask.known_rows import LISTED, KnownRows
 from starqe.ask.ranking import MOST_PREDICTED
-from starqe.queries.exact.solutions import Solutions
 from starqe.queries.sparql.request import SparqlRequest
 
 THRESHOLD = 0.5
@@ -39,16 +39,24 @@ class Window:
     """Whether it cuts the predicted ones, if there are enough."""
 
 
-def window(request: SparqlRequest, solutions: Solutions, cut: Cut) -> Window:
+def window(request: SparqlRequest, known_rows: KnownRows, cut: Cut) -> Window:
     """Returns the rows to show: LIMIT and OFFSET choose from the sequence, then top and the service's limits cut each part."""
     wanted = [most for most in (request.limit, cut.top) if most is not None]
     known = min([*wanted, *([] if cut.max_known is None else [cut.max_known])], default=None)
     # A number of rows that is not exact is larger than anything that is listed.
-    reachable = [max(0, solutions.count - request.offset)] if solutions.exact else []
+    reachable = [max(0, known_rows.count - request.offset)] if known_rows.exact else []
     known_capped = cut.max_known is not None and min([*wanted, *reachable], default=cut.max_known + 1) > cut.max_known
     room = 0 if cut.known_only else MOST_PREDICTED
     if wanted and room:
         room = min([*([] if request.limit is None else [max(0, request.limit - min(reachable, default=request.limit))]), *wanted])
     allowed = room if cut.max_predicted is None else min(room, cut.max_predicted)
-    skipped = max(0, request.offset - solutions.count)
+    skipped = max(0, request.offset - known_rows.count)
     return Window(known, skipped, skipped + allowed if allowed else 0, bool(wanted), known_capped, allowed < room)
+
+
+def rows_needed(request: SparqlRequest, cut: Cut) -> int:
+    """Returns how many known rows have to be listed: all that can be, where predictions are compared with them."""
+    if not cut.known_only:
+        return LISTED
+    wanted = [most for most in (request.limit, cut.top, cut.max_known) if most is not None]
+    return min([LISTED, *(request.offset + most + 1 for most in wanted)])

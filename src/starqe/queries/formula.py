@@ -47,7 +47,7 @@ class Atom:
 
     It holds where one statement has this main triple and all of these pairs (and maybe more). The pairs are a set: they
     are kept sorted and each once. An inverted atom reads its relation backwards, ``relation⁻¹(head, tail)``: it holds
-    where the statement goes from the tail to the head.
+    where the statement goes from the tail to the head. An atom that has to be a fact is never predicted.
 
     Raises:
         QueryError: A position is neither an identifier nor a variable.
@@ -58,6 +58,7 @@ class Atom:
     tail: Term
     qualifiers: tuple[tuple[Term, Term], ...] = ()
     inverted: bool = False
+    fact: bool = False
 
     def __post_init__(self) -> None:
         for term in (self.head, self.relation, self.tail, *(term for pair in self.qualifiers for term in pair)):
@@ -152,7 +153,7 @@ def formula_key(formula: Formula) -> Key:
     """Sorts atoms by head, relation, tail and pairs, and before what is composed of them."""
     match formula:
         case Atom():
-            return (0, tuple(term_key(term) for term in formula.terms), formula.inverted)
+            return (0, tuple(term_key(term) for term in formula.terms), formula.inverted, formula.fact)
         case Same():
             return (1, tuple(term_key(term) for term in formula.terms))
         case Not():
@@ -162,7 +163,7 @@ def formula_key(formula: Formula) -> Key:
 
 
 def in_order(formula: Formula) -> Formula:
-    """Gives the formula in canonical order: nested Ands and Ors are merged, parts are sorted, and each stands once.
+    """Returns the formula in canonical order: nested Ands and Ors are merged, parts are sorted, and each stands once.
 
     Raises:
         QueryError: An And or an Or has no part, or a part is no formula.
@@ -189,7 +190,7 @@ def in_order(formula: Formula) -> Formula:
 
 
 def atoms_of(formula: Formula) -> Iterator[Atom]:
-    """Gives every atom, from left to right."""
+    """Yields every atom, from left to right."""
     match formula:
         case Atom():
             yield formula
@@ -214,7 +215,7 @@ def variables_of(formula: Formula) -> set[Variable]:
 
 
 def free_variables(formula: Formula) -> set[Variable]:
-    """Gives the variables that occur outside of every negation; one that occurs inside only is bound there."""
+    """Returns the variables that occur outside of every negation; one that occurs inside only is bound there."""
     match formula:
         case Atom() | Same():
             return {term for term in formula.terms if isinstance(term, Variable)}
@@ -231,12 +232,37 @@ def relation_variables(formula: Formula) -> set[Variable]:
     }
 
 
+def disjuncts(formula: Formula, most: int = 16) -> list[tuple[Atom, ...]] | None:
+    """Returns the disjunctive normal form of a positive formula: conjunctions of atoms, one of which holds.
+
+    None where there is a negation or an equation, or where there are too many.
+    """
+    match formula:
+        case Atom():
+            return [(formula,)]
+        case Same() | Not():
+            return None
+    parts = [disjuncts(part, most) for part in formula.parts]
+    if any(part is None for part in parts):
+        return None
+    found: list[tuple[Atom, ...]] = [()]
+    if isinstance(formula, Or):
+        found = [one for part in parts for one in part or ()]
+    else:
+        for part in parts:
+            found = [(*one, *other) for one in found for other in part or ()]
+            if len(found) > most:
+                return None
+    return found if len(found) <= most else None
+
+
 def substitute(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """Gives the formula with every position replaced by what the function makes of it."""
+    """Returns the formula with every position replaced by what the function makes of it."""
     match formula:
         case Atom():
             pairs = tuple((change(relation), change(value)) for relation, value in formula.qualifiers)
-            return Atom(change(formula.head), change(formula.relation), change(formula.tail), pairs, formula.inverted)
+            head, relation, tail = change(formula.head), change(formula.relation), change(formula.tail)
+            return Atom(head, relation, tail, pairs, formula.inverted, formula.fact)
         case Same():
             return Same(change(formula.left), change(formula.right))
         case Not():

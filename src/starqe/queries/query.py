@@ -27,10 +27,11 @@ RENAMINGS = 5_040
 class Query:
     """A formula with the variables whose values are the answers; every other variable stands for "some entity".
 
-    Atoms are kept in a canonical order, so queries that differ in the order of their parts only are equal.
+    Without an answer variable it asks whether the formula holds. Atoms are kept in a canonical order, so queries that differ in the
+    order of their parts only are equal.
 
     Raises:
-        QueryError: There is no answer variable, one does not occur, no entity is given, or the query falls into parts.
+        QueryError: An answer variable occurs twice, or not at all.
     """
 
     formula: Formula
@@ -38,17 +39,11 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "formula", in_order(self.formula))
-        if not self.answers or len(set(self.answers)) < len(self.answers):
-            raise QueryError(
-                f"a query has an answer variable, or several different ones, found {', '.join(map(str, self.answers)) or 'none'}"
-            )
+        if len(set(self.answers)) < len(self.answers):
+            raise QueryError(f"the answer variables of a query are different ones, found {', '.join(map(str, self.answers))}")
         for variable in self.answers:
             if variable not in self.variables:
                 raise QueryError(f"an answer variable occurs in the query, and {variable} does not: {self}")
-        if not any(isinstance(term, str) for atom in self.all_atoms for term in atom.entities):
-            raise QueryError(f"a query gives at least one entity, as head, tail or qualifier value, found none: {self}")
-        if lost := self._unconnected():
-            raise QueryError(f"every atom of a query is connected with the answer, and this one is not: {text.atom_text(lost)}")
 
     @classmethod
     def conjunction(cls, atoms: Iterable[Atom], *answers: str) -> "Query":
@@ -78,10 +73,10 @@ class Query:
         """The answer variable.
 
         Raises:
-            UnsupportedError: The query has several.
+            UnsupportedError: The query has none, or several.
         """
-        if len(self.answers) > 1:
-            raise UnsupportedError(f"this needs a query with one answer variable, found {', '.join(map(str, self.answers))}")
+        if len(self.answers) != 1:
+            raise UnsupportedError(f"this needs a query with one answer variable, found {', '.join(map(str, self.answers)) or 'none'}")
         return self.answers[0]
 
     @property
@@ -225,14 +220,6 @@ class Query:
         inner = [variable for variable in self.variables if variable not in self.answers]
         return [[v for v in inner if colour[v] == c] for c in sorted({colour[v] for v in inner})]
 
-    def _unconnected(self) -> Atom | None:
-        reached: set[Term] = set(self.answers[:1])
-        left = list(self.all_atoms)
-        while near := [atom for atom in left if reached & _joints(atom)]:
-            left = [atom for atom in left if atom not in near]
-            reached |= set().union(*map(_joints, near))
-        return left[0] if left else None
-
     @property
     def shape(self) -> Shape:
         """The pattern of the query as it is written; one of the seven of the paper, or a shape named "query".
@@ -294,8 +281,3 @@ class Query:
             QueryError: It is no JSON, not a query, of a newer version, or a query that breaks a rule.
         """
         return cls(*query_json.from_json(content))
-
-
-def _joints(atom: Atom) -> set[Term]:
-    """The terms by which an atom hangs together with others: its ends and all its variables."""
-    return {atom.head, atom.tail, *(term for term in atom.terms if isinstance(term, Variable))}

@@ -4,7 +4,7 @@
      "formula": {"and": [{"head": "Einstein", "relation": "educatedAt", "tail": {"variable": "x"},
                           "qualifiers": [["degree", "BSc"]]}]}}
 
-A formula is an atom (``head``, ``relation``, ``tail``, and maybe ``qualifiers`` and ``inverted``), ``{"and": […]}``,
+A formula is an atom (``head``, ``relation``, ``tail``, and maybe ``qualifiers``, ``inverted`` and ``fact``), ``{"and": […]}``,
 ``{"or": […]}``, ``{"not": …}``, or ``{"same": [one, other]}``, which holds where two entities are the same. A
 constant is its identifier, a variable ``{"variable": name}``.
 """
@@ -45,7 +45,7 @@ def _plain(formula: Formula) -> dict[str, Any]:
     }
     if formula.qualifiers:
         values["qualifiers"] = [[_plain_term(relation), _plain_term(value)] for relation, value in formula.qualifiers]
-    return values | ({"inverted": True} if formula.inverted else {})
+    return values | ({"inverted": True} if formula.inverted else {}) | ({"fact": True} if formula.fact else {})
 
 
 def _plain_term(term: Term) -> str | dict[str, str]:
@@ -95,14 +95,16 @@ def _formula(values: Any, depth: int) -> Formula:
             raise QueryError(f'"same" has a list of two terms, found {_short(values["same"])}')
         left, right = map(_term, values["same"])
         return Same(left, right)
-    _only(values, {"head", "relation", "tail", "qualifiers", "inverted"}, needed={"head", "relation", "tail"})
+    _only(values, {"head", "relation", "tail", "qualifiers", "inverted", "fact"}, needed={"head", "relation", "tail"})
     pairs, inverted = values.get("qualifiers", []), values.get("inverted", False)
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise QueryError(f'"qualifiers" is a list of [relation, value] pairs, found {_short(pairs)}')
-    if not isinstance(inverted, bool):
-        raise QueryError(f'"inverted" is true or false, found {_short(inverted)}')
+    fact = values.get("fact", False)
+    for key, flag in (("inverted", inverted), ("fact", fact)):
+        if not isinstance(flag, bool):
+            raise QueryError(f'"{key}" is true or false, found {_short(flag)}')
     head, relation, tail = (_term(values[key]) for key in ("head", "relation", "tail"))
-    return Atom(head, relation, tail, tuple((_term(key), _term(value)) for key, value in pairs), inverted)
+    return Atom(head, relation, tail, tuple((_term(key), _term(value)) for key, value in pairs), inverted, fact)
 
 
 def _term(value: Any) -> Term:

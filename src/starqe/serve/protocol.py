@@ -8,8 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from starqe.ask import THRESHOLD
-from starqe.errors import KnownOnlyError, UnknownTermError
+from starqe.ask import THRESHOLD, Answers, constructed
+from starqe.errors import KnownOnlyError
+from starqe.kg import Names
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import Rows, Triples
 from starqe.serve.api import documented
@@ -75,13 +76,12 @@ def sparql_routes(service: Service) -> APIRouter:
         text, accept = _query(given), ",".join(client.headers.getlist("accept"))
         try:
             request = await service.read(text, client)
-        except (KnownOnlyError, UnknownTermError) as error:
+        except KnownOnlyError as error:
             return await respond_known(client, text, accept, f"{KNOWN_ONLY} {error}")
-        media_type = _chosen(accept, FORMS)
+        media_type = _chosen(accept, {"SELECT": FORMS, "ASK": BOOLEANS, "CONSTRUCT": GRAPHS}[request.form])
         options = _options(given, request)
         answers = await service.ask(request, options, client)
-        names, form = service.answerer.graph.names, FORMS[media_type]
-        content = await service.write(lambda: write_results(answers, names, form), client)
+        content = await service.write(lambda: _written(request, answers, options, media_type, service.answerer.graph.names), client)
         headers = {NOTE: _header(" ".join(answers.notes))} if answers.notes else {}
         return Response(content, media_type=media_type, headers={"Vary": "Accept", **headers})
 
@@ -102,6 +102,15 @@ def sparql_routes(service: Service) -> APIRouter:
         return Response(content, media_type=media_type, headers={"Vary": "Accept", NOTE: _header(note)})
 
     return router
+
+
+def _written(request: SparqlRequest, answers: Answers, options: AskOptions, media_type: str, names: Names) -> bytes:
+    match request.form:
+        case "ASK":
+            return write_boolean(answers.boolean, FORMS[media_type], None if options.known_only else answers.probability)
+        case "CONSTRUCT":
+            return write_graph(constructed(request.template, answers, names), GRAPHS[media_type])
+    return write_results(answers, names, FORMS[media_type])
 
 
 def _chosen(accept: str, offered: Iterable[str]) -> str:

@@ -39,9 +39,10 @@ def write_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], form: 
     return _written({"head": {"vars": columns}, "results": {"bindings": rows}}, form)
 
 
-def write_boolean(value: bool, form: QueryResultsFormat) -> bytes:
-    """Writes the result of ASK."""
-    return _written({"head": {}, "boolean": value}, form)
+def write_boolean(value: bool, form: QueryResultsFormat, probability: float | None = None) -> bytes:
+    """Writes the result of ASK; JSON has a place for the probability that it would be true if the graph were complete."""
+    more = {} if probability is None or form != QueryResultsFormat.JSON else {"probability": probability}
+    return _written({"head": {}, "boolean": value, **more}, form)
 
 
 def write_graph(lines: Sequence[str], form: RdfFormat) -> bytes:

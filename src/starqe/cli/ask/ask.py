@@ -42,7 +42,7 @@ def ask(
     import torch
 
     from starqe.ask import THRESHOLD, Answerer
-    from starqe.errors import KnownOnlyError
+    from starqe.errors import KnownOnlyError, UnknownNameError
 
     if threads:
         torch.set_num_threads(threads)
@@ -60,6 +60,8 @@ def ask(
     try:
         answers = answerer.ask(text, top=top, threshold=options.threshold, known_only=known_only)
     except KnownOnlyError as reason:
+        if isinstance(reason, UnknownNameError):
+            raise
         if as_csv:
             print_known_csv(answerer, text, reason, top)
         else:
@@ -84,11 +86,14 @@ class AskOptions:
 
 def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) -> None:
     """Prints the answers to one question, and the reasons for the first three if wanted."""
-    from starqe.errors import KnownOnlyError
+    from starqe.ask import constructed
+    from starqe.errors import KnownOnlyError, UnknownNameError
 
     try:
         request = answerer.read(text)
     except KnownOnlyError as reason:
+        if isinstance(reason, UnknownNameError):
+            raise
         show_known(answerer, text, reason, options.top)
         return
     counted = options.top is not None or request.limit is not None
@@ -99,7 +104,12 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
         known_only=options.known_only,
         max_known=None if counted else KNOWN,
     )
-    print_answers(answers)
+    if request.form == "ASK":
+        print("yes" if answers.boolean else f"not known; probability {as_probability(answers.probability)}")
+    elif request.form == "CONSTRUCT":
+        say("\n".join(constructed(request.template, answers, answerer.graph.names)))
+    else:
+        print_answers(answers)
     say(summary(answers, options, counted=counted))
     if explain:
         explanations = [answerer.explain(request, entity) for entity in _explained(answers)]

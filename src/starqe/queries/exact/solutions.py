@@ -44,8 +44,12 @@ class Solutions:
     The first variable ascends; the rest of the order is fixed, and the same for every limit.
     """
 
-    def __init__(self, variables: Sequence[Variable], levels: Sequence[_Level], ways: float, hidden: bool, deadline: Deadline) -> None:
+    def __init__(
+        self, variables: Sequence[Variable], levels: Sequence[_Level], ways: float, hidden: bool, deadline: Deadline, repeated: bool = False
+    ) -> None:
         self.variables = tuple(variables)
+        self.repeated = repeated
+        """Whether some pattern with qualifiers is met by several statements with the same main triple."""
         self._levels, self._ways, self._hidden = levels, int(min(ways, MANY)), hidden
         self.count, self.exact = self._ways, self._ways < MANY
         """The number of rows, and whether it is exact or a lower bound."""
@@ -132,14 +136,14 @@ def solve(
     for variable in (*wanted, *given):
         if variable not in query.variables:
             raise QueryError(f"an assignment is of variables of the query, found {variable}: {query}")
-    tables = _load(known, query, given, deadline)
+    tables, repeated = _load(known, query, given, deadline)
     names = [str(variable) for variable in wanted]
     try:
         levels, ways, hidden = _eliminate(tables, names, max_rows, deadline)
     except TooManyRowsError as error:
         met = f"the exact engine holds up to {max_rows:,} partial solutions, and this query has {error.rows:,} or more"
         raise UnsupportedError(f"{met}. Give more entities or qualifiers, or raise max_rows") from None
-    return Solutions(wanted, levels, ways, hidden, deadline)
+    return Solutions(wanted, levels, ways, hidden, deadline, repeated)
 
 
 def _eliminate(tables: list[Table], wanted: list[str], max_rows: int, deadline: Deadline) -> tuple[list[_Level], float, bool]:
@@ -187,8 +191,11 @@ def _with_ways(found: Table, parts: Sequence[Table]) -> Table:
     return Table(found.columns, found.width, ways)
 
 
-def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: Deadline) -> list[Table]:
-    """Loads a table for every atom, the cheapest first, each restricted to what the others have left of its ends."""
+def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: Deadline) -> tuple[list[Table], bool]:
+    """Loads a table for every atom, the cheapest first, each restricted to what the others have left of its ends.
+
+    Also returns whether one with qualifiers has a row for which there are several statements.
+    """
     loader = _Loader(known, {str(variable): int(id_) for variable, id_ in given.items()})
     left = [loader.edge(atom) for atom in query.plain_form().conjuncts("the exact engine")]
     tables: list[Table] = []
@@ -203,7 +210,7 @@ def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: D
             tables.append(table)
     # A variable with a single table, which came last, has no values but those of the table.
     single = {v for v, table in last.items() if [one for one in tables if v in one.columns] == [table]}
-    return [*tables, *(Table({v: ids}, loader.width) for v, ids in loader.domains.items() if v not in single)]
+    return [*tables, *(Table({v: ids}, loader.width) for v, ids in loader.domains.items() if v not in single)], loader.repeated
 
 
 _Way = Side | tuple[int, int] | None
@@ -226,6 +233,7 @@ class _Loader:
     def __init__(self, known: Known, given: Mapping[str, int]) -> None:
         self._known, self.width = known, len(known.graph.entities)
         self.domains = {variable: np.array([id_]) for variable, id_ in given.items()}
+        self.repeated = False
 
     def edge(self, atom: Atom) -> _Edge:
         """Looks up the names of an atom."""
@@ -254,6 +262,7 @@ class _Loader:
         if edge.head == edge.tail:
             fits &= head == tail
         codes = np.unique(head[fits] * self.width + tail[fits])
+        self.repeated |= bool(edge.pairs and len(codes) < np.count_nonzero(fits))
         columns = {end: ids for end, ids in ((edge.head, codes // self.width), (edge.tail, codes % self.width)) if isinstance(end, str)}
         for variable, ids in columns.items():
             self.domains[variable] = np.unique(ids)

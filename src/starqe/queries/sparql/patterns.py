@@ -1,11 +1,11 @@
-"""The patterns of a SPARQL text with every shorthand undone: plain triples, and triples that have a reifier."""
+"""The triple patterns of a group with every shorthand undone: plain triples, and triples that have a reifier."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from starqe.kg.iris import REIFIES
-from starqe.queries.sparql.syntax import Node, refused
+from starqe.queries.sparql.syntax import Node, known_only
 from starqe.queries.sparql.terms import SparqlTerms
 
 Key: TypeAlias = tuple[str, object]
@@ -14,7 +14,7 @@ Key: TypeAlias = tuple[str, object]
 
 @dataclass(frozen=True)
 class Triple:
-    """A triple pattern."""
+    """A triple pattern; its relation is a variable, a name or a path."""
 
     subject: Node
     relation: Node
@@ -36,7 +36,7 @@ class Patterns:
     ``<< s p o >> q v`` and ``s p o {| q v |}`` become a reifier of the triple and a plain triple from the reifier to the value.
 
     Raises:
-        SparqlError: A node stands where the language has none.
+        KnownOnlyError: A node stands where a graph of entities has none.
     """
 
     def __init__(self, triples: Iterable[Node], terms: SparqlTerms) -> None:
@@ -46,10 +46,12 @@ class Patterns:
         for tree in triples:
             subject, *properties = tree.children
             if is_tree(subject, "triple_term"):
-                raise refused(subject, "triple term")
+                raise known_only(subject, "triple term")
             node = self._reify(subject) if is_tree(subject, "reified") else self._node(subject)
             for part in properties:
                 self._properties(node, part)
+        if terms.wikidata is not None:
+            self._read_statement_nodes()
 
     def key(self, node: Node) -> Key:
         """Returns what tells a node apart from others."""
@@ -69,22 +71,24 @@ class Patterns:
             relation, *objects = pair.children
             for object_ in objects:
                 node, *annotations = object_.children
-                self._triple(subject, relation, node, annotations)
+                self._triple(subject, simple(relation), node, annotations)
 
     def _triple(self, subject: Node, relation: Node, node: Node, annotations: list[Node]) -> None:
         reifies = getattr(relation, "type", None) in ("IRI", "PNAME") and self._terms.iri(relation) == REIFIES
         if is_tree(node, "triple_term"):
             if not reifies:
-                raise refused(node, "triple term")
+                raise known_only(node, "triple term")
             if annotations:
-                raise refused(annotations[0], "qualified qualifier")
+                raise known_only(annotations[0], "qualified qualifier")
             self.reified.append(Reified(subject, _quoted(*node.children), annotated=False))
             return
         if reifies:
-            raise refused(relation, "reifies")
+            raise known_only(relation, "reifies")
         triple = Triple(subject, relation, self._node(node))
         if not annotations:
             self.plain.append(triple)
+        elif is_tree(relation, "path"):
+            raise known_only(annotations[0], "qualified path")
         reifier: Node | None = None
         for annotation in annotations:
             if annotation.data == "reifier":
@@ -105,7 +109,9 @@ class Patterns:
             self._properties(blank, node.children[0])
             return blank
         if is_tree(node, "reified"):
-            raise refused(node, "statement as node")
+            raise known_only(node, "statement as node")
+        if is_tree(node, "collection"):
+            raise known_only(node, "collection")
         return node
 
     def _reify(self, tree: Node) -> Node:
@@ -115,11 +121,54 @@ class Patterns:
         self.reified.append(Reified(reifier, _quoted(*parts), annotated=False))
         return reifier
 
+    def _read_statement_nodes(self) -> None:
+        """Reads Wikidata's statement nodes as reifiers: ``s p:P ?n . ?n ps:P o ; pq:Q v``, where a qualifier follows, else as a triple."""
+        roles = [(triple, *self._terms.statement_role(triple.relation)) for triple in self.plain]
+        heads = {self.key(triple.object): (triple, name) for triple, role, name in roles if role == "statement"}
+        qualified = {self.key(triple.subject) for triple, role, _ in roles if role == "qualifier"}
+        kept: list[Triple] = []
+        for triple, role, name in roles:
+            node = self.key(triple.subject)
+            if role == "" or (role == "statement" and node not in heads):
+                if role == "":
+                    kept.append(triple)
+                continue
+            if node not in heads or (role == "value" and heads[node][1] != name):
+                raise known_only(triple.relation, "statement as node")
+            relation = self._terms.direct(triple.relation, name)
+            if role == "qualifier":
+                kept.append(Triple(triple.subject, relation, triple.object))
+                continue
+            main = Triple(heads[node][0].subject, relation, triple.object)
+            if node in qualified:
+                self.reified.append(Reified(triple.subject, main, annotated=False))
+            else:
+                kept.append(main)
+        valued = {self.key(triple.subject) for triple, role, _ in roles if role == "value"}
+        for node, (triple, _) in heads.items():
+            if node not in valued or node[0] not in ("variable", "blank", "anonymous"):
+                raise known_only(triple.relation, "statement as node")
+        self.plain = kept
+        self.statement_nodes = frozenset(heads)
+
+    statement_nodes: frozenset[Key] = frozenset()
+    """The nodes that stand for statements in Wikidata's way."""
+
+
+def simple(relation: Node) -> Node:
+    """Returns the name that a path of one step is, and any other path as it is."""
+    while is_tree(relation, "path") and len(relation.children) == 1 and len(relation.children[0].children) == 1:
+        (step,) = relation.children[0].children
+        if len(step.children) > 1 or is_tree(step.children[0], "negated"):
+            break
+        relation = step.children[0]
+    return relation
+
 
 def _quoted(subject: Node, relation: Node, object_: Node) -> Triple:
     for node in (subject, object_):
         if is_tree(node, "reified", "triple_term"):
-            raise refused(node, "statement as node")
+            raise known_only(node, "statement as node")
     return Triple(subject, relation, object_)
 
 
@@ -129,7 +178,9 @@ def is_tree(node: Node, *kinds: str) -> bool:
 
 
 def variables_of(tree: Node) -> list[Node]:
-    """Returns every variable below a tree, once for each time it occurs."""
+    """Returns every variable below a tree (or token), once for each time it occurs."""
+    if not hasattr(tree, "scan_values"):
+        return [tree] if getattr(tree, "type", None) == "VAR" else []
     return list(tree.scan_values(lambda value: getattr(value, "type", None) == "VAR"))
 
 

@@ -1,196 +1,288 @@
-"""The query language: the conjunctive core of SPARQL 1.2, from text to a query over one graph.
+"""The query language: SPARQL 1.2, from text to a request over one graph.
 
-What a text means is written down in docs/language.md. Two rules are decided here. A reifier (named, or the new one of
-``<< s p o >>`` and ``{| |}``) is one statement, and the triples from it are the pairs of one atom. And a plain triple
-``s p o`` adds no atom where ``<< s p o >>`` is quoted too: in RDF 1.2 quoting does not assert, so texts write both.
+What a text means, and which part of SPARQL is predicted, is written down in docs/language.md. Everything that is not predicted raises
+a `KnownOnlyError`: known facts alone answer it.
 """
 
-from itertools import count
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from starqe.errors import KnownOnlyError, QueryError, SparqlError
+from starqe.errors import KnownOnlyError, SparqlError
 from starqe.kg.graph import Graph
-from starqe.queries.formula import And, Atom, Term, Variable
+from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, free_variables, relation_variables, substitute
 from starqe.queries.query import Query
 from starqe.queries.sparql.foreign import foreign_error
-from starqe.queries.sparql.patterns import Key, Patterns, Triple, is_tree, variables_of
+from starqe.queries.sparql.groups import Case, GroupReader, merged
+from starqe.queries.sparql.patterns import Patterns, is_tree, simple, variables_of
 from starqe.queries.sparql.request import RESERVED, Alternative, SparqlRequest
-from starqe.queries.sparql.syntax import Node, error_at, parse_sparql, refused
+from starqe.queries.sparql.syntax import Node, error_at, known_only, parse_sparql, refused
 from starqe.queries.sparql.terms import SparqlTerms
 
 _MAX_DIGITS = 18
 
 
 def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> SparqlRequest:
-    """Reads a text as a query over a graph.
+    """Reads a text as a request over a graph.
 
     Args:
         text: The text.
-        graph: What names and labels are looked up in; every entity and relation of the query is one of this graph.
-        max_atoms: The largest number of atoms.
+        graph: What names and labels are looked up in; every entity and relation of the request is one of this graph.
+        max_atoms: The largest number of triple patterns.
 
     Raises:
         SparqlError: The text breaks a rule, or names what the graph does not have.
         KnownOnlyError: It asks in a form that is not predicted.
     """
+    tree = _parsed(text, graph)
+    terms = _terms(tree, graph)
+    form = next(part for part in tree.children if is_tree(part, "select", "ask", "construct", "describe"))
+    _check_form(form)
+    group = next(part for part in form.children if is_tree(part, "group"))
+    _check_reserved(group, [part for part in tree.children if is_tree(part, "values")])
+    reader = GroupReader(tree, terms, graph)
+    cases = reader.cases(group)
+    for part in tree.children:
+        if is_tree(part, "values"):
+            cases = [one & other for one in cases for other in reader.values(part)]
+    if max_atoms is not None and reader.atoms > max_atoms:
+        raise error_at(group, f"a query has at most {max_atoms:,} patterns here, found {reader.atoms:,}", "Ask several queries")
+    _check_kinds(reader)
+    columns = _columns(form, group, reader, cases)
+    shown = [name for name in columns if name not in RESERVED]
+    alternatives = tuple(_alternative(case, shown, group) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case))
+    if not alternatives:
+        raise known_only(group, "no pattern")
+    if lost := [name for name in shown if not any(name in one.bound for one in alternatives)]:
+        token = next(token for token in variables_of(form) if token[1:] == lost[0])
+        rule = f"SELECT shows variables of the patterns, and {token} is in none"
+        raise error_at(token, rule, "Is it spelled as in the pattern?", kind=KnownOnlyError)
+    return SparqlRequest(
+        alternatives,
+        columns,
+        any(getattr(part, "type", None) in ("DISTINCT", "REDUCED") for part in form.children),
+        _count(form, "limit"),
+        _count(form, "offset") or 0,
+        {"select": "SELECT", "ask": "ASK", "construct": "CONSTRUCT"}[form.data],  # type: ignore[arg-type]
+        store_text(text, tree, terms, columns),
+        form.meta.start_pos,
+        _template(form, terms, reader) if form.data == "construct" else (),
+    )
+
+
+def known_text(text: str, graph: Graph) -> str:
+    """Returns a text as a SPARQL store takes it: strings in triple patterns that name something become IRIs.
+
+    For a text that is not predicted. What cannot be read here is left to the store.
+
+    Raises:
+        SparqlError: The text asks another graph or service, or a string stands for a relation and names none.
+    """
     try:
         tree = parse_sparql(text)
+    except SparqlError:
+        return text
+    for kind in ("graph", "dataset"):
+        for part in tree.find_data(kind):
+            raise refused(part, kind)
+    terms = _terms(tree, graph)
+    for triples in tree.find_data("triples"):
+        _name(triples.children[0], terms)
+    for pair in tree.find_data("pair"):
+        for step in pair.children[0].find_data("step") if is_tree(pair.children[0], "path") else ():
+            for child in step.children:
+                if is_tree(child, "string", "tagged"):
+                    terms.relation(child)
+        if not terms.is_label(simple(pair.children[0])):
+            for object_ in pair.children[1:]:
+                _name(object_.children[0], terms)
+    return store_text(text, tree, terms) or text
+
+
+def _name(node: Node, terms: SparqlTerms) -> None:
+    """Finds the entity that a string names; a string that names none stays a literal."""
+    if is_tree(node, "string"):
+        with suppress(SparqlError):
+            terms.entity(node)
+
+
+def _parsed(text: str, graph: Graph) -> Node:
+    try:
+        return parse_sparql(text)
     except SparqlError:
         if (foreign := foreign_error(text, graph)) is not None:
             raise foreign from None
         raise
-    reader = _Reader(tree, graph)
-    atoms = reader.atoms()
-    if not atoms:
-        raise error_at(reader.group, "a query asks for at least one statement, found none", "Write a pattern, such as ?x :bornIn :Ulm")
-    if max_atoms is not None and len(atoms) > max_atoms:
-        raise error_at(reader.group, f"a query has at most {max_atoms:,} patterns here, found {len(atoms):,}", "Ask several queries")
-    columns = reader.columns()
-    answers = tuple(Variable(name) for name in columns if name not in RESERVED and name not in reader.given)
-    try:
-        query = Query(And(tuple(atoms)), answers)
-    except QueryError as error:
-        way_out = f"Connect every pattern with {answers[0]}, and name an entity"
-        raise error_at(reader.group, str(error), way_out, kind=KnownOnlyError) from None
-    given = tuple((Variable(name), entity) for name, entity in reader.given.items() if name in columns)
-    distinct = any(getattr(part, "type", None) in ("DISTINCT", "REDUCED") for part in tree.children)
-    return SparqlRequest((Alternative(query, given),), columns, distinct, _count(tree, "limit"), _count(tree, "offset") or 0)
 
 
-class _Reader:
-    """Turns the tree of one text into atoms and columns; its methods raise a SparqlError at the place that breaks a rule."""
+def _terms(tree: Node, graph: Graph) -> SparqlTerms:
+    return SparqlTerms(graph, (part for part in tree.children if is_tree(part, "base", "prefix", "version")))
 
-    def __init__(self, tree: Node, graph: Graph) -> None:
-        self._projection, self.group = (next(part for part in tree.children if is_tree(part, kind)) for kind in ("projection", "group"))
-        values = [part for part in (*self.group.children, *tree.children) if is_tree(part, "values")]
-        for part in (self.group, *values):
-            for token in variables_of(part):
-                if token[1:] in RESERVED:
-                    way_out = "Use another name: this variable comes with the answers, and is allowed in SELECT only"
-                    raise error_at(token, f"a pattern has variables of its own, found the reserved {token}", way_out)
-        self._terms = SparqlTerms(graph, (part for part in tree.children if is_tree(part, "base", "prefix", "version")))
-        self._patterns = Patterns((part for part in self.group.children if is_tree(part, "triples")), self._terms)
-        self._reifiers = {self._patterns.key(reified.reifier) for reified in self._patterns.reified}
-        self._used: set[str] = set()
-        taken = {token[1:] for token in variables_of(tree)}
-        self._fresh = (Variable(name) for number in count(1) if (name := f"blank{number}") not in taken)
-        self._blanks: dict[Key, Variable] = {}
-        self._given_at: dict[str, Node] = {}
-        self.given: dict[str, str] = {}
-        """The entities that VALUES gives to variables, by name."""
-        for part in values:
-            self._give(part)
 
-    def atoms(self) -> list[Atom]:
-        """Returns an atom for each statement that is asked for."""
-        mains, quoted, places = self._statements()
-        pairs: dict[Key, list[tuple[Term, Term]]] = {key: [] for key in mains}
-        plain = []
-        for triple in self._patterns.plain:
-            if (key := self._patterns.key(triple.subject)) in pairs:
-                pairs[key].append((self._relation(triple.relation), self._value(triple.object)))
-            else:
-                plain.append(self._main(triple))
-        for key, found in pairs.items():
-            if not found:
-                way_out = "Give it one, as in << s p o >> :qualifier :value, or write the triple alone"
-                raise error_at(places[key], "a quoted statement, or one with a reifier, has a qualifier, found none", way_out)
-        for name, place in self._given_at.items():
-            if name not in self._used:
-                raise error_at(place, f"VALUES gives variables of the patterns, and {place} is in none", "Leave it out")
-        return [Atom(*mains[key], tuple(found)) for key, found in pairs.items()] + [Atom(*main) for main in plain if main not in quoted]
+def _check_form(form: Node) -> None:
+    """Raises the error for a form of query, or for a modifier, that is refused or not predicted."""
+    for part in form.children:
+        if is_tree(part, "dataset"):
+            raise refused(part, "dataset")
+    if form.data == "describe":
+        raise known_only(form, "describe")
+    for part in form.children:
+        if is_tree(part, "group_by", "having"):
+            raise known_only(part, "aggregation")
+        if is_tree(part, "order"):
+            raise known_only(part, "order")
+        if is_tree(part, "projection"):
+            for column in part.children:
+                if is_tree(column, "named_expression"):
+                    raise known_only(column, "expression")
 
-    def _statements(self) -> tuple[dict[Key, tuple[Term, Term, Term]], set[tuple[Term, Term, Term]], dict[Key, Node]]:
-        """Returns the main triple of each reifier, the triples that are quoted, and where the reifiers stand."""
-        mains: dict[Key, tuple[Term, Term, Term]] = {}
-        quoted, places = set(), {}
-        for reified in self._patterns.reified:
-            key = self._patterns.key(reified.reifier)
-            if key[0] == "literal":
-                raise error_at(reified.reifier, "a reifier is a variable, a blank node or an IRI, found a literal", "Write ?r there")
-            if self._patterns.key(reified.triple.subject) in self._reifiers:
-                raise refused(reified.triple.subject, "qualified qualifier")
-            main = self._main(reified.triple)
-            if mains.setdefault(key, main) != main:
-                raise error_at(reified.reifier, "a reifier stands for one statement, found a second one for it", "Use another variable")
-            places[key] = reified.reifier
-            if not reified.annotated:
-                quoted.add(main)
-        return mains, quoted, places
 
-    def columns(self) -> tuple[str, ...]:
-        """Returns the names of the projected variables; `atoms` comes first."""
-        names: list[str] = []
-        for token in self._projection.children:
-            name = token[1:]
-            if name in names:
-                raise error_at(token, f"SELECT names each variable once, found {token} twice", "Leave it out")
-            if ("variable", name) in self._reifiers:
-                raise error_at(token, f"SELECT shows entities, and {token} stands for a statement", "Leave it out", kind=KnownOnlyError)
-            if name not in self._used and name not in RESERVED:
-                raise error_at(token, f"SELECT shows variables of the patterns, and {token} is in none", "Is it spelled as in the pattern?")
-            if name in self.given and not set(names) - set(RESERVED):
-                raise error_at(
-                    token, f"the first variable of SELECT is to be found, and VALUES gives {token}", "Begin with another variable"
-                )
+def _check_reserved(*places: Node | list[Node]) -> None:
+    for place in (part for one in places for part in (one if isinstance(one, list) else [one])):
+        for token in variables_of(place):
+            if token[1:] in RESERVED:
+                way_out = "Use another name: this variable comes with the answers, and is allowed in SELECT only"
+                raise error_at(token, f"a pattern has variables of its own, found the reserved {token}", way_out)
+
+
+def _check_kinds(reader: GroupReader) -> None:
+    """A variable stands for entities, for relations, for labels or for statements, and only for one of these."""
+    for name, node in reader.nodes.entities.items():
+        if name in reader.reifiers:
+            raise known_only(node, "statement as node")
+        if name in reader.nodes.relations:
+            raise known_only(node, "two kinds")
+    for name, node in reader.reifiers.items():
+        if name in reader.nodes.relations or name in reader.nodes.labels:
+            raise known_only(node, "statement as node")
+
+
+def _columns(form: Node, group: Node, reader: GroupReader, cases: list[Case]) -> tuple[str, ...]:
+    """Returns the names of the columns: those of SELECT, or what a template needs."""
+    if form.data == "ask":
+        return ()
+    if form.data == "construct":
+        template = next((part for part in form.children if is_tree(part, "template")), None)
+        wanted = form if template is None else template
+        bound = {variable.name for case in cases for variable in case.bound}
+        return tuple(dict.fromkeys(token[1:] for token in variables_of(wanted) if token[1:] in bound))
+    projection = next(part for part in form.children if is_tree(part, "projection"))
+    names: list[str] = []
+    if getattr(projection.children[0], "type", None) == "STAR":
+        if reader.reifiers:
+            raise known_only(projection, "statement in a row")
+        bound = {variable.name for case in cases for variable in case.bound}
+        return tuple(dict.fromkeys(token[1:] for token in variables_of(group) if token[1:] in bound))
+    for token in projection.children:
+        if (name := token[1:]) in reader.reifiers:
+            raise known_only(token, "statement in a row")
+        if name not in names:
             names.append(name)
-        if set(names) <= set(RESERVED):
-            raise error_at(self._projection, f"SELECT names a variable to be found, found {', '.join(names)} only", "Name one of a pattern")
-        return tuple(names)
-
-    def _give(self, values: Node) -> None:
-        """Reads VALUES: one entity for each variable."""
-        variables = [child for child in values.children if not is_tree(child, "single", "row")]
-        rows = [child for child in values.children if is_tree(child, "single", "row")]
-        if not rows or not variables:
-            raise refused(values, "no row")
-        if len(rows) > 1:
-            raise refused(rows[1], "many rows")
-        if len(rows[0].children) != len(variables):
-            found = f"found {len(variables)} and {len(rows[0].children)}"
-            raise error_at(rows[0], f"VALUES has a value for each variable, {found}", "Write VALUES (?x ?y) { (:a :b) }")
-        for token, node in zip(variables, rows[0].children, strict=True):
-            if token[1:] in self.given:
-                raise error_at(token, f"a variable is given once, found {token} again", "Leave it out")
-            if getattr(node, "type", None) == "UNDEF":
-                raise refused(node, "undef")
-            if is_tree(node, "triple_term"):
-                raise refused(node, "triple term")
-            self.given[token[1:]], self._given_at[token[1:]] = self._terms.entity(node), token
-
-    def _main(self, triple: Triple) -> tuple[Term, Term, Term]:
-        return self._entity(triple.subject), self._relation(triple.relation), self._entity(triple.object)
-
-    def _entity(self, node: Node) -> Term:
-        """Reads what stands as head or tail."""
-        key = self._patterns.key(node)
-        if key[0] in ("iri", "literal"):
-            return self._terms.entity(node)
-        if key in self._reifiers:
-            raise refused(node, "statement as node")
-        if key[0] == "variable":
-            name = str(key[1])
-            self._used.add(name)
-            return self.given.get(name) or Variable(name)
-        if key not in self._blanks:
-            self._blanks[key] = next(self._fresh)
-        return self._blanks[key]
-
-    def _value(self, node: Node) -> Term:
-        """Reads what stands as the value of a pair."""
-        value = self._entity(node)
-        if isinstance(value, Variable):
-            raise refused(node, "variable value")
-        return value
-
-    def _relation(self, node: Node) -> Term:
-        if getattr(node, "type", None) == "VAR":
-            raise refused(node, "variable relation")
-        return self._terms.relation(node)
+    if set(names) <= set(RESERVED):
+        raise error_at(projection, f"SELECT names a variable to be found, found {', '.join(names)} only", "Name one of a pattern")
+    return tuple(names)
 
 
-def _count(tree: Node, kind: str) -> int | None:
+def _has_atoms(case: Case) -> bool:
+    return any(True for part in case.conditions for _ in atoms_of(part))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What equations with constants give to variables."""
+
+    values: dict[Variable, str]
+
+    def __call__(self, term: Term) -> Term:
+        return self.values.get(term, term) if isinstance(term, Variable) else term
+
+
+def _alternative(case: Case, shown: list[str], place: Node) -> Alternative:
+    """Makes a query of a case: variables that an equation gives a value are replaced by it.
+
+    Raises:
+        KnownOnlyError: No statement speaks of a variable that is wanted.
+    """
+    relations = {variable for part in case.conditions for variable in relation_variables(part)}
+    values: dict[Variable, str] = {}
+    conditions: list[Formula] = []
+    for part in case.conditions:
+        variable, constant = _equation(part)
+        if variable is not None and variable not in relations and values.setdefault(variable, constant) == constant:
+            continue
+        conditions.append(part)
+    given = _Given(values)
+    formula = substitute(And(tuple(conditions)), given)
+    labels = tuple(replace(label, subject=given(label.subject)) for label in case.labels)
+    wanted = [Variable(name) for name in shown if Variable(name) in case.bound]
+    labelled = [label.subject for label in labels if isinstance(label.subject, Variable)]
+    named = {label.variable for label in labels}
+    answers = tuple(v for v in dict.fromkeys([*wanted, *labelled]) if v not in values and v not in named)
+    if lost := set(answers) - free_variables(formula):
+        raise known_only(place, "label" if lost & set(labelled) else "no pattern")
+    return Alternative(Query(formula, answers), tuple((v, values[v]) for v in wanted if v in values), labels)
+
+
+def _equation(formula: Formula) -> tuple[Variable | None, str]:
+    if isinstance(formula, Same):
+        for one, other in (formula.terms, formula.terms[::-1]):
+            if isinstance(one, Variable) and isinstance(other, str):
+                return one, other
+    return None, ""
+
+
+def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tuple[Term, Term, Term], ...]:
+    """Returns the triples that each row becomes.
+
+    Raises:
+        KnownOnlyError: They have qualifiers, blank nodes, labels or names that the graph does not have.
+    """
+    template = next((part for part in form.children if is_tree(part, "template", "group")), form)
+    triples = [part for part in template.children if is_tree(part, "triples")]
+    patterns = Patterns(triples, terms)
+    found = []
+    for triple in patterns.plain:
+        if patterns.key(triple.subject)[0] in ("blank", "anonymous") or patterns.key(triple.object)[0] in ("blank", "anonymous"):
+            raise known_only(triple.relation, "statement as node")
+        head, tail = (reader.nodes.entity(node, patterns) for node in (triple.subject, triple.object))
+        if is_tree(triple.relation, "path"):
+            raise known_only(triple.relation, "qualified path")
+        found.append((head, reader.nodes.relation(triple.relation), tail))
+    if patterns.reified:
+        raise known_only(template, "statement as node")
+    return tuple(found)
+
+
+def store_text(text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None) -> str | None:
+    """Returns a text as a SPARQL store takes it; None where a string names a blank node, which SPARQL cannot name.
+
+    Strings that name something become IRIs, `SERVICE <urn:starqe:known>` becomes a plain group, and the reserved columns go. With
+    columns, the text of a request is written: it selects them whatever its form is, without LIMIT and OFFSET.
+    """
+    edits = [(start, end, iri) for start, (end, iri) in terms.written.items() if iri is not None]
+    if len(edits) < len(terms.written):
+        return None
+    for service in tree.find_data("service"):
+        edits.append((service.meta.start_pos, service.children[-1].meta.start_pos, ""))
+    for projection in tree.find_data("projection"):
+        variables = [one for one in projection.children if getattr(one, "type", None) == "VAR"]
+        edits += [(one.start_pos, one.end_pos, "") for one in variables if one[1:] in RESERVED]
+    if columns is not None:
+        form = next(part for part in tree.children if is_tree(part, "select", "ask", "construct"))
+        edits += [(one.meta.start_pos, one.meta.end_pos, "") for one in form.children if is_tree(one, "limit", "offset")]
+        if form.data != "select":
+            group = next(part for part in form.children if is_tree(part, "group"))
+            head = " ".join(f"?{name}" for name in columns) if form.data == "construct" and columns else "*"
+            edits = [edit for edit in edits if edit[0] >= group.meta.start_pos]
+            edits.append((form.meta.start_pos, group.meta.start_pos, f"SELECT {head}"))
+    for start, end, written in sorted(edits, reverse=True):
+        text = f"{text[:start]} {written} {text[end:]}"
+    return text
+
+
+def _count(form: Node, kind: str) -> int | None:
     """Returns the number after LIMIT or OFFSET, if there is one."""
-    for part in tree.children:
+    for part in form.children:
         if is_tree(part, kind):
             (number,) = part.children
             if len(number) > _MAX_DIGITS:

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from starqe.errors import QueryError
-from starqe.queries.formula import Variable
+from starqe.queries.formula import Term, Variable, relation_variables
 from starqe.queries.query import Query
+from starqe.queries.sparql.groups import LabelPattern
 
 RESERVED = ("score", "known")
 """The variables that an answer brings with it: how plausible it is, and whether it is known. They stand in SELECT only."""
+
+Form = Literal["SELECT", "ASK", "CONSTRUCT"]
 
 
 @dataclass(frozen=True)
@@ -20,14 +24,17 @@ class Alternative:
     """
 
     query: Query
-    """Its answer variables are those that a row of this alternative binds, in the order of the columns."""
+    """Its answer variables are those that a row of this alternative binds, and those whose labels it shows."""
     given: tuple[tuple[Variable, str], ...] = ()
     """Variables that can have only one value, with their entities; they are no variables of the query any more."""
+    labels: tuple[LabelPattern, ...] = ()
+    """Labels that a row shows."""
 
     @property
     def bound(self) -> frozenset[str]:
         """The names of the variables that a row of this alternative binds."""
-        return frozenset(variable.name for variable in (*self.query.answers, *dict(self.given)))
+        labels = (label.variable for label in self.labels if not label.absent)
+        return frozenset(variable.name for variable in (*self.query.answers, *dict(self.given), *labels))
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,13 @@ class SparqlRequest:
     """The largest number of answers."""
     offset: int = 0
     """The number of answers to skip."""
+    form: Form = "SELECT"
+    text: str | None = None
+    """The text as a SPARQL store takes it, without LIMIT and OFFSET: names are IRIs. None for a query that is no text."""
+    body: int = 0
+    """Where the query begins in the text, after its declarations."""
+    template: tuple[tuple[Term, Term, Term], ...] = ()
+    """Of CONSTRUCT: the triples that each row becomes."""
 
     def __post_init__(self) -> None:
         if not self.alternatives:
@@ -72,6 +86,11 @@ class SparqlRequest:
     def shown(self) -> tuple[str, ...]:
         """The columns without the reserved ones."""
         return tuple(name for name in self.columns if name not in RESERVED)
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The names of the variables that stand for relations."""
+        return frozenset(variable.name for one in self.alternatives for variable in relation_variables(one.query.formula))
 
     @property
     def score(self) -> bool:

@@ -9,8 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from starqe.errors import KnownOnlyError, SparqlError, UnknownTermError
-from starqe.queries.sparql.refused import REFUSED, WITHOUT_MEANING, construct_refusal, sign_refusal, word_refusal
+from starqe.errors import KnownOnlyError, SparqlError
+from starqe.queries.sparql.refused import KNOWN_ONLY, REFUSED, UPDATES
 
 if TYPE_CHECKING:
     from lark import Lark, Token, UnexpectedToken
@@ -27,20 +27,26 @@ MAX_TOKENS = 20_000
 MAX_DEPTH = 32
 """The deepest nesting of brackets: code that walks the tree is recursive."""
 
-KEYWORDS = ("SELECT", "DISTINCT", "REDUCED", "WHERE", "PREFIX", "BASE", "VERSION", "VALUES", "LIMIT", "OFFSET")
-"""The keywords of the language."""
+KEYWORDS = (
+    *("SELECT", "DISTINCT", "REDUCED", "WHERE", "PREFIX", "BASE", "VERSION", "VALUES", "LIMIT", "OFFSET", "ASK", "CONSTRUCT"),
+    *("DESCRIBE", "OPTIONAL", "UNION", "MINUS", "FILTER", "EXISTS", "ORDER", "GROUP", "HAVING", "SERVICE", "BIND"),
+)
+"""The keywords that a misspelled word may have meant."""
 
 EXPECTED = {
     "_PREFIX": "PREFIX",
     "SELECT": "SELECT",
+    "_ASK": "ASK",
+    "CONSTRUCT": "CONSTRUCT",
     "DISTINCT": "DISTINCT",
+    "STAR": "'*'",
     "VAR": "a variable",
     "IRI": "a name such as <http://example.org/a> or ex:a",
     "A": "'a'",
     "STRING": "a string",
     "BLANK": "a blank node",
     "INTEGER": "a whole number",
-    "WHERE": "WHERE",
+    "_WHERE": "WHERE",
     "LBRACE": "'{'",
     "LPAR": "'('",
     "_QUOTE": "'<<'",
@@ -62,16 +68,8 @@ EXPECTED = {
 }
 """What may come next, in words, by the names of the grammar; what goes with another, or would be refused later, is not here."""
 
-_UNEXPECTED = (
-    ("LPAR", "A", "path"),
-    ("LPAR", "DISTINCT", "expression"),
-    ("LPAR", "WHERE", "expression"),
-    ("LPAR", "BLANK", "collection"),
-    ("LBRACE", "RBRACE", "nested group"),
-)
-"""Constructs that begin with a sign that the language has too: the sign, what could stand in its place, and the construct."""
-
-_OPEN, _CLOSE = ("LSQB", "_QUOTE", "_TERM", "_ANNOTATION"), ("RSQB", "_QUOTE_END", "_TERM_END", "_ANNOTATION_END")
+_OPEN = ("LSQB", "_QUOTE", "_TERM", "_ANNOTATION", "LBRACE", "LPAR")
+_CLOSE = ("RSQB", "_QUOTE_END", "_TERM_END", "_ANNOTATION_END", "RBRACE", "RPAR")
 
 
 def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (), kind: type[SparqlError] = SparqlError) -> SparqlError:
@@ -80,9 +78,18 @@ def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (
     return kind(rule, way_out, place.line, place.column, place.start_pos, place.end_pos - place.start_pos, suggestions)
 
 
+def known_only(node: Node, construct: str) -> KnownOnlyError:
+    """Makes the error for a construct that is not predicted, so that known facts alone answer it."""
+    name, way_out = KNOWN_ONLY[construct]
+    error = error_at(node, f"{name} is not predicted", way_out, kind=KnownOnlyError)
+    assert isinstance(error, KnownOnlyError)
+    return error
+
+
 def refused(node: Node, construct: str) -> SparqlError:
-    """Makes the error for a construct that is not predicted, or that has no meaning in a graph of entities."""
-    return error_at(node, *construct_refusal(construct), kind=UnknownTermError if construct in WITHOUT_MEANING else KnownOnlyError)
+    """Makes the error for what is refused."""
+    name, way_out = REFUSED[construct]
+    return error_at(node, f"{name} is refused", way_out)
 
 
 def shortened(text: str) -> str:
@@ -117,50 +124,35 @@ def _parser() -> "Lark":
     from lark import Lark
 
     grammar = resources.files(__package__).joinpath("sparql.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", postlex=_Refuser(), propagate_positions=True, maybe_placeholders=True)
+    return Lark(grammar, parser="lalr", lexer="basic", postlex=_Guard(), propagate_positions=True, maybe_placeholders=True)
 
 
-class _Refuser:
-    """Looks at all tokens before the rules do, so that a construct outside of the language is named and not just unexpected."""
+class _Guard:
+    """Looks at all tokens before the rules do: limits hold, and an update is named and not just unexpected."""
 
-    always_accept = ("WORD", "SIGN")
+    always_accept = ()
 
     def process(self, stream: "Iterator[Token]") -> "Iterator[Token]":
         return iter(list(_checked(stream)))
 
 
 def _checked(tokens: "Iterator[Token]") -> "Iterator[Token]":
-    """Returns all tokens, as long as each is part of the language.
+    """Returns all tokens, as long as there are not too many, brackets are not too deep, and the text is no update.
 
     Raises:
-        SparqlError: One is a keyword or a sign that is not, or there are too many, or brackets stand too deep.
+        SparqlError: One of these is not so.
     """
-    depth = braces = selects = 0
+    depth = signs = 0
     for number, token in enumerate(tokens):
         if number >= MAX_TOKENS:
             raise error_at(token, f"a query has at most {MAX_TOKENS:,} names, words and signs, found more", "Ask several queries")
-        if token.type == "WORD" and (refusal := word_refusal(token)):
-            raise error_at(token, *refusal, kind=SparqlError if token.upper() in REFUSED else KnownOnlyError)
-        if token.type == "SIGN":
-            raise _sign_error(token, in_select=not braces)
-        braces += (token.type == "LBRACE") - (token.type == "RBRACE")
-        selects += token.type == "SELECT"
-        if selects > 1 and braces > 0:
-            raise refused(token, "sub-select")
+        if token.type == "WORD" and not depth and token.upper() in UPDATES:
+            raise error_at(token, f"the update {token.upper()} is refused", REFUSED["update"][1])
+        signs = signs + 1 if token.type == "BANG" else 0
         depth += (token.type in _OPEN) - (token.type in _CLOSE)
-        if depth > MAX_DEPTH:
+        if depth + signs > MAX_DEPTH:
             raise error_at(token, f"brackets are nested at most {MAX_DEPTH} deep", "Use variables for the inner nodes")
         yield token
-
-
-def _sign_error(sign: "Token", in_select: bool) -> SparqlError:
-    match str(sign):
-        case "<":
-            return error_at(sign, "an IRI ends in '>' and has no space, quote or brace in it", "Close it, or encode the sign (%20)")
-        case "*" if in_select:
-            return refused(sign, "star")
-        case other:
-            return error_at(sign, *sign_refusal(other), kind=KnownOnlyError)
 
 
 def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
@@ -172,9 +164,6 @@ def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
     expected = f"expected {' or '.join(filter(None, [', '.join(words[:-1]), *words[-1:]]))}"
     if token.type == "$END":
         return in_text(text, len(text), 0, f"the text ends too early: {expected}", "Continue there")
-    for sign, terminal, construct in _UNEXPECTED:
-        if token.type == sign and terminal in accepts:
-            return refused(token, construct)
     if token.type == "WORD":
         near = difflib.get_close_matches(token.upper(), KEYWORDS, n=1)
         way_out = f"Did you mean {near[0]}?" if near else "Write entities and relations as a label in quotes, as prefix:name, or as <IRI>"
@@ -183,6 +172,8 @@ def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
 
 
 def _unknown_character(text: str, offset: int) -> SparqlError:
+    if text[offset] == "<":
+        return in_text(text, offset, 1, "an IRI ends in '>' and has no space, quote or brace in it", "Close it, or encode the sign (%20)")
     if text[offset] in "\"'":
         return in_text(text, offset, 1, "a string ends with the same quotes as it begins", "Close it; three quotes allow line breaks")
     rule = f"the character {text[offset]!r} (U+{ord(text[offset]):04X}) has no meaning here"

@@ -1,15 +1,19 @@
-"""The names in a SPARQL text: from IRIs, prefixed names and labels to the identifiers of a graph."""
+"""The names in a SPARQL text: from IRIs, prefixed names and labels to the identifiers of a graph.
+
+Strings that name entities or relations are remembered with their places, so that the text can be given to a SPARQL store with IRIs.
+"""
 
 import re
 from collections.abc import Iterable
 
-from pyoxigraph import NamedNode, RdfFormat, parse
+from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
 
-from starqe.errors import SparqlError, UnknownTermError
+from starqe.errors import SparqlError, UnknownNameError
 from starqe.kg.graph import Graph
 from starqe.kg.iris import RDF, TYPE, Namespace, is_iri
+from starqe.kg.rdf.read import LABEL
 from starqe.kg.vocabulary import Vocabulary
-from starqe.queries.sparql.syntax import Node, error_at, refused, shortened
+from starqe.queries.sparql.syntax import Node, error_at, known_only, shortened
 from starqe.queries.sparql.write import quoted
 
 SHOWN = 10
@@ -23,8 +27,22 @@ _NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 
 
 def predefined_prefixes(graph: Graph) -> dict[str, str]:
-    """Returns the prefixes that a text need not declare: ``e`` and ``r`` for the graph's bases, as exports write them, and ``rdf``."""
-    return {"e": graph.names.entity_base, "r": graph.names.relation_base, "rdf": RDF}
+    """Returns the prefixes that a text need not declare.
+
+    They are ``e`` and ``r`` for the graph's bases, as exports write them, ``rdf`` and ``rdfs``; and those of Wikidata where the
+    graph's IRIs are Wikidata's.
+    """
+    prefixes = {"e": graph.names.entity_base, "r": graph.names.relation_base, "rdf": RDF, "rdfs": LABEL.removesuffix("label")}
+    if (site := wikidata_site(graph)) is not None:
+        prefixes |= {"wd": graph.names.entity_base, "wdt": graph.names.relation_base}
+        prefixes |= {prefix: f"{site}prop/{path}" for prefix, path in (("p", ""), ("ps", "statement/"), ("pq", "qualifier/"))}
+    return prefixes
+
+
+def wikidata_site(graph: Graph) -> str | None:
+    """Returns the address that the IRIs of Wikidata (or another Wikibase) begin with; None for any other graph."""
+    site = graph.names.relation_base.removesuffix("prop/direct/")
+    return site if site != graph.names.relation_base and graph.names.entity_base == f"{site}entity/" else None
 
 
 class SparqlTerms:
@@ -37,6 +55,9 @@ class SparqlTerms:
     def __init__(self, graph: Graph, declarations: Iterable[Node]) -> None:
         self._graph = graph
         self._prefixes = predefined_prefixes(graph)
+        self.wikidata = wikidata_site(graph)
+        self.written: dict[int, tuple[int, str | None]] = {}
+        """Where strings stand that name something: begin -> end, and the IRI for it (None: a blank node, which has none)."""
         self._base: str | None = None
         for declaration in declarations:
             *names, value = declaration.children
@@ -104,28 +125,85 @@ class SparqlTerms:
         """
         return self._identifier(node, "relation", self._graph.relations, self._graph.names.relations)
 
+    def known_entity(self, node: Node, of_relations: bool = False) -> str | None:
+        """Returns the entity (or relation) that a node of a condition stands for; None where nothing of the graph can equal it.
+
+        Raises:
+            SparqlError: A string names nothing, or several.
+        """
+        if hasattr(node, "children") and (
+            node.data in ("string", "tagged") or (node.data == "typed" and self.iri(node.children[1]) == _XSD_STRING)
+        ):
+            return self.relation(node) if of_relations else self.entity(node)
+        if hasattr(node, "children") or node.type not in ("IRI", "PNAME"):
+            return None
+        vocabulary, names = (
+            (self._graph.relations, self._graph.names.relations) if of_relations else (self._graph.entities, self._graph.names.entities)
+        )
+        return self._by_iri(self.iri(node), vocabulary, names)
+
+    def literal(self, node: Node) -> tuple[str, str] | None:
+        """Returns the text of a string and its language, which may be empty; None for any other node."""
+        if not hasattr(node, "children") or node.data not in ("string", "tagged"):
+            return None
+        return _text(node.children[0]), node.children[1][1:].lower() if node.data == "tagged" else ""
+
+    def labelled(self, text: str, language: str) -> list[str]:
+        """Returns the entities that have this label, in exactly this language."""
+        entities = self._graph.entities
+        labels = (by_id for tag, by_id in entities.labels.items() if tag.lower() == language)
+        return [entities.identifier(id_) for by_id in labels for id_, label in by_id.items() if label == text]
+
+    def is_label(self, node: Node) -> bool:
+        """Says whether a relation is ``rdfs:label``, as a property that is not one of the graph's own relations."""
+        return getattr(node, "type", None) in ("IRI", "PNAME") and self.iri(node) == LABEL and LABEL not in self._graph.relations
+
+    def statement_role(self, node: Node) -> tuple[str, str]:
+        """Returns what a relation does for a statement node of Wikidata (statement, value, qualifier or nothing), and its property."""
+        if self.wikidata is None or getattr(node, "type", None) not in ("IRI", "PNAME"):
+            return "", ""
+        iri = self.iri(node)
+        for role, path in (("value", "prop/statement/"), ("qualifier", "prop/qualifier/"), ("statement", "prop/")):
+            if re.fullmatch(re.escape(self.wikidata + path) + "P[0-9]+", iri):
+                return role, iri[len(self.wikidata + path) :]
+        return "", ""
+
+    def direct(self, node: Node, name: str) -> Node:
+        """Returns the relation of the graph that a property of a statement node stands for, at the place of the node."""
+        from lark import Token
+
+        return Token.new_borrow_pos("IRI", f"<{self._graph.names.relation_base}{name}>", node)
+
     def _identifier(self, node: Node, kind: str, vocabulary: Vocabulary, names: Namespace) -> str:
         if hasattr(node, "children"):
-            return self._by_string(node, kind, vocabulary)
-        if node.type in ("INTEGER", "NUMBER"):
-            raise refused(node, "number")
+            found = self._by_string(node, kind, vocabulary)
+            term = names.term(found)
+            self.written[node.meta.start_pos] = node.meta.end_pos, None if isinstance(term, BlankNode) else str(term)
+            return found
+        if node.type not in ("IRI", "PNAME", "A"):
+            raise known_only(node, "literal")
         iri = self.iri(node)
+        if (identifier := self._by_iri(iri, vocabulary, names)) is not None:
+            return identifier
+        identifier = names.identifier(iri)
+        rule = f"there is no {kind} {shortened(identifier)!r} in this graph"
+        raise _unknown(node, rule, identifier, vocabulary, kind=UnknownNameError)
+
+    def _by_iri(self, iri: str, vocabulary: Vocabulary, names: Namespace) -> str | None:
         identifier = names.identifier(iri)
         # Reading undoes what writing does: an IRI that stands for the reification itself is no name, whatever is called so.
-        if identifier in vocabulary and is_iri(iri) and names.term(identifier) == NamedNode(iri):
-            return identifier
-        raise _unknown(node, f"there is no {kind} {shortened(identifier)!r} in this graph", identifier, vocabulary)
+        return identifier if identifier in vocabulary and is_iri(iri) and names.term(identifier) == NamedNode(iri) else None
 
     def _by_string(self, node: Node, kind: str, vocabulary: Vocabulary) -> str:
         """Returns what a string names: by identifier, by label, or by the last part of an IRI; with a language, by label only."""
         string, *rest = node.children
         text, language = _text(string), None
         if node.data == "typed" and self.iri(rest[0]) != _XSD_STRING:
-            raise refused(node, "datatype")
+            raise known_only(node, "literal")
         if node.data == "tagged":
             language = rest[0][1:]
             if "--" in language:
-                raise refused(node, "direction")
+                raise known_only(node, "literal")
         found = vocabulary.named(text, language)
         if len(found) > 1:
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
@@ -134,20 +212,21 @@ class SparqlTerms:
             raise _error(node, rule, f"Write the identifier of one: {_listed(found[:SHOWN], shown, vocabulary)}{more}", shown)
         if not found:
             shown_label = f" in the language {language!r}" if language else ""
-            raise _unknown(node, f"no {kind} of this graph is called {shortened(text)!r}{shown_label}", text, vocabulary)
+            rule = f"no {kind} of this graph is called {shortened(text)!r}{shown_label}"
+            # In SPARQL this is a literal, which no known fact has; a string as a relation is no SPARQL.
+            raise _unknown(node, rule, text, vocabulary, kind=UnknownNameError if kind == "entity" else SparqlError)
         return vocabulary.identifier(found[0])
 
 
-def _unknown(node: Node, rule: str, text: str, vocabulary: Vocabulary) -> SparqlError:
+def _unknown(node: Node, rule: str, text: str, vocabulary: Vocabulary, kind: type[SparqlError] = SparqlError) -> SparqlError:
     found = vocabulary.near(text)
     names = [vocabulary.name(id_) for id_ in found]
-    if not found:
-        return error_at(node, rule, "No similar name found", kind=UnknownTermError)
-    return _error(node, rule, f"Did you mean {_listed(found, names, vocabulary)}?", names, UnknownTermError)
+    way_out = f"Did you mean {_listed(found, names, vocabulary)}?" if found else "No similar name found"
+    return error_at(node, rule, way_out, [quoted(name) for name in names], kind=kind)
 
 
-def _error(node: Node, rule: str, way_out: str, names: Iterable[str], kind: type[SparqlError] = SparqlError) -> SparqlError:
-    return error_at(node, rule, way_out, [quoted(name) for name in names], kind)
+def _error(node: Node, rule: str, way_out: str, names: Iterable[str]) -> SparqlError:
+    return error_at(node, rule, way_out, [quoted(name) for name in names])
 
 
 def _listed(ids: Iterable[int], names: Iterable[str], vocabulary: Vocabulary) -> str:

@@ -162,7 +162,9 @@ class Execution:
 
     def _given(self, step: Given, partial: Partial) -> None:
         other = OTHER[step.given]
-        for part in self.edges.predicted(step.given, partial.constants[step.constant], self.labels(partial, step.edge)):
+        for part in self.edges.predicted(
+            step.given, partial.constants[step.constant], self.labels(partial, step.edge), self.pattern.edges[step.edge].fact
+        ):
             question, statement = self.edges.facts(step.given, part.nodes, part.labels)
             part.truth[torch.from_numpy(question), torch.from_numpy(self.edges.ends(other, statement)).long()] = 1
             for place, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
@@ -172,7 +174,7 @@ class Execution:
         head, tail = partial.constants[step.head], partial.constants[step.tail]
         labels = self.labels(partial, step.edge)
         truth = torch.zeros(len(partial))
-        for part in self.edges.predicted("head", head, labels):
+        for part in self.edges.predicted("head", head, labels, self.pattern.edges[step.edge].fact):
             truth[torch.from_numpy(part.asked)] = part.truth[torch.from_numpy(part.question), torch.from_numpy(tail[part.asked])]
         place, _ = self.edges.between(head, tail, labels)
         truth[torch.from_numpy(place)] = 1
@@ -183,7 +185,7 @@ class Execution:
         heads, tails = partial.constants[edge.head], partial.constants[edge.tail]
         relations = [self.pair_relation(partial, place, step.edge, step.place) for place in range(len(partial))]
         truth = torch.zeros(len(partial))
-        for place, row, _ in self.edges.values(heads, tails, self.labels(partial, step.edge, step.place), relations):
+        for place, row, _ in self.edges.values(heads, tails, self.labels(partial, step.edge, step.place), relations, edge.fact):
             if step.into is None:
                 truth[place] = row[int(partial.constants[step.node][place])]
             else:
@@ -234,7 +236,7 @@ class Execution:
         self._follow_facts(step, partial, message)
         self._follow_predictions(step, partial, weights, nodes, message)
         # A candidate that was left out gives at most its truth and a prediction; one that is truer than it seems, a fact.
-        slack = self.norm(rest, self._cap, None)
+        slack = torch.zeros_like(rest) if self.pattern.edges[step.edge].fact else self.norm(rest, self._cap, None)
         if step.child in partial.slack:
             torch.maximum(slack, partial.slack[step.child], out=slack)
         for place, most in enumerate(slack.tolist()):
@@ -259,7 +261,8 @@ class Execution:
         owner, column = np.nonzero(self.norm(weights, self._cap, None).numpy() > 0)
         chosen = weights[torch.from_numpy(owner), torch.from_numpy(column)]
         one = torch.empty(self._entities)
-        for part in self.edges.predicted(step.given, nodes[owner, column], self.labels(partial, step.edge)[owner]):
+        labels, fact = self.labels(partial, step.edge)[owner], self.pattern.edges[step.edge].fact
+        for part in self.edges.predicted(step.given, nodes[owner, column], labels, fact):
             for asked, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
                 own = message[owner[asked]]
                 torch.maximum(own, self.norm(part.truth[row], chosen[asked], one), out=own)

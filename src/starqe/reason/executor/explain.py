@@ -175,7 +175,8 @@ def _best_child(execution: Execution, step: Pass, partial: Partial, parent: int)
     own = partial.truth.get(step.child)
     truths = [torch.ones(len(along)) if own is None else own[0][torch.from_numpy(along)]]
     children = [along]
-    for part in edges.predicted(step.given, nodes[0], np.repeat(label, nodes.shape[1])):
+    fact = execution.pattern.edges[step.edge].fact
+    for part in edges.predicted(step.given, nodes[0], np.repeat(label, nodes.shape[1]), fact):
         truths.append(execution.norm(weights[0][torch.from_numpy(part.asked)], part.truth[torch.from_numpy(part.question), parent], None))
         children.append(nodes[0][part.asked])
     truth, child = torch.cat(truths).numpy(), np.concatenate(children)
@@ -187,13 +188,13 @@ def _support(execution: Execution, partial: Partial, edge: int, side: Side, valu
     asked, edges = execution.pattern.edges[edge], execution.edges
     head, tail = values[asked.head], values[asked.tail]
     label = int(execution.labels(partial, edge)[0])
-    truth, statements = edges.one(side, head, tail, label)
+    truth, statements = edges.one(side, head, tail, label, asked.fact)
     relation, pairs = edges.all_labels.meaning[label]
     assert relation != ANY, "a relation that is a variable is bound"
     for place, (_, node) in enumerate(asked.values):
         key, value = execution.pair_relation(partial, 0, edge, place), values[node]
         label = edges.all_labels.number((relation, pairs))
-        for _, row, _ in edges.values(np.array([head]), np.array([tail]), np.array([label]), [key]):
+        for _, row, _ in edges.values(np.array([head]), np.array([tail]), np.array([label]), [key], asked.fact):
             truth = float(execution.norm(torch.tensor(truth), row[value], None))
         pairs = tuple(sorted({*pairs, (key, value)}))
     if asked.values:

@@ -5,7 +5,7 @@ gives), a variable over entities, or a variable over relations. What an edge say
 qualifier pairs) is its label, which each question gives too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -14,7 +14,7 @@ import numpy as np
 
 from starqe.errors import QueryError, UnsupportedError
 from starqe.kg.graph import Graph
-from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
+from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable, relation_variables
 from starqe.queries.query import Query
 from starqe.queries.shape import TARGET, Shape, node_kind
 from starqe.queries.table import QueryTable
@@ -36,6 +36,8 @@ class Edge:
     """The variable that stands for the relation; None where the label gives it."""
     values: tuple[tuple[str | None, str], ...] = ()
     """Qualifier pairs with a variable: that of its relation (None where it is given), and the node of its value."""
+    fact: bool = False
+    """Whether it has to be a known statement: nothing is predicted for it."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -145,7 +147,7 @@ def question_of(query: Query, graph: Graph) -> Questions:
         InputError: An identifier does not occur in the graph.
         QueryError: A variable stands for a relation in one place and for an entity in another.
     """
-    compiler = _Compiler(graph)
+    compiler = _Compiler(graph, relation_variables(query.formula))
     tree = compiler.tree(query.formula)
     pattern = Pattern(tuple(compiler.edges), tree, tuple(map(str, query.answers)), tuple(compiler.constants), frozenset(compiler.relations))
     if both := compiler.relations & compiler.entities:
@@ -157,8 +159,8 @@ def question_of(query: Query, graph: Graph) -> Questions:
 class _Compiler:
     """Collects the edges of a formula, and what they give."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, of_relations: Collection[Variable]) -> None:
+        self._graph, self._relation_variables = graph, of_relations
         self.edges: list[Edge] = []
         self.labels: list[Label] = []
         self.pair_relations: list[tuple[int, ...]] = []
@@ -171,7 +173,9 @@ class _Compiler:
             case Atom():
                 return self._edge(formula.plain)
             case Same():
-                return Equal(self._entity(formula.left), self._entity(formula.right))
+                of_relations = any(term in self._relation_variables for term in formula.terms)
+                left, right = map(self._equated_relation if of_relations else self._entity, formula.terms)
+                return Equal(left, right)
             case Not():
                 return Not(self.tree(formula.part))
             case And():
@@ -190,7 +194,7 @@ class _Compiler:
             else:
                 given.append((self._graph.relations.id(key), self._graph.entities.id(value)))
         variable = str(atom.relation) if isinstance(atom.relation, Variable) else None
-        self.edges.append(Edge(self._entity(atom.head), self._entity(atom.tail), variable, tuple(values)))
+        self.edges.append(Edge(self._entity(atom.head), self._entity(atom.tail), variable, tuple(values), atom.fact))
         self.labels.append((relation, tuple(sorted(given))))
         self.pair_relations.append(tuple(pair_relations))
         return len(self.edges) - 1
@@ -201,6 +205,14 @@ class _Compiler:
             return str(term)
         self.constants[f"={term}"] = self._graph.entities.id(term)
         return f"={term}"
+
+    def _equated_relation(self, term: Term) -> str:
+        """Returns the node of a relation that is equated with another."""
+        if isinstance(term, Variable):
+            self.relations.add(str(term))
+            return str(term)
+        self.constants[f"relation={term}"] = self._graph.relations.id(term)
+        return f"relation={term}"
 
     def _relation(self, term: Term) -> int:
         if isinstance(term, Variable):

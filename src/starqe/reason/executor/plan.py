@@ -202,16 +202,16 @@ class EqualFactor:
 
     nodes: tuple[str, ...]
 
-    def needs(self, _pattern: Pattern) -> list[str]:
-        """The nodes that have to be constants before it can be taken: none but a node that is equated with itself."""
-        return [self.nodes[0]] if self.nodes[0] == self.nodes[-1] else []
+    def needs(self, pattern: Pattern) -> list[str]:
+        """The nodes that have to be constants before it can be taken: relations, and a node that is equated with itself."""
+        return [self.nodes[0]] if self.nodes[0] == self.nodes[-1] else [node for node in self.nodes if node in pattern.relations]
 
-    def step(self, _pattern: Pattern, free: list[str], _constant: frozenset[str]) -> Step | None:
+    def step(self, pattern: Pattern, free: list[str], _constant: frozenset[str]) -> Step | None:
         """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
         left, right = self.nodes[0], self.nodes[-1]
         if not free:
             return Fix(left, right, None)
-        if left == right:
+        if left == right or free[0] in pattern.relations:
             return None
         return Fix(left if free[0] == right else right, free[0], free[0])
 

@@ -112,9 +112,11 @@ class EdgeTruth:
         return self._fitting(position, statement, labels)
 
     def values(
-        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int]
+        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int], fact: bool = False
     ) -> Iterator[tuple[int, Tensor, np.ndarray]]:
         """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
+
+        Of what has to be a fact, nothing is predicted.
 
         Yields:
             The position of each statement, the truths of all entities (V,), valid until the next, and the known values.
@@ -130,12 +132,15 @@ class EdgeTruth:
             given = label_pairs.take(labels[one]).items
             asked = np.concatenate([given, [[relations[place], MISSING]]]).astype(np.int32)
             gaps = Gaps(heads[one], label_relation[labels[one]], tails[one], Ragged.of_counts([len(asked)], asked), Ragged.empty(1))
-            truth = self._capped(gaps)[0]
+            truth = self._nothing(1)[0] if fact else self._capped(gaps)[0]
             truth[torch.from_numpy(known).long()] = 1
             yield place, truth, known
 
-    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Predicted]:
-        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds."""
+    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
+        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds.
+
+        Of what has to be a fact, nothing is predicted.
+        """
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
@@ -148,14 +153,14 @@ class EdgeTruth:
             self.deadline.check()
             part = codes[start : start + self._most]
             asked = slice(*np.searchsorted(question, [start, start + self._most]))
-            truth = self._ask(side, part % entities, part // entities)
+            truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
             yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
 
-    def one(self, side: Side, head: int, tail: int, label: int) -> tuple[float, np.ndarray]:
+    def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, np.ndarray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
         _, found = self.between(np.array([head]), np.array([tail]), np.array([label]))
-        if len(found):
-            return 1.0, found
+        if len(found) or fact:
+            return float(len(found) > 0), found
         given, other = (head, tail) if side == "head" else (tail, head)
         return float(self._ask(side, np.array([given]), np.array([label]))[0, other]), found
 
@@ -173,7 +178,13 @@ class EdgeTruth:
         return self._capped(Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes))))
 
     def _capped(self, gaps: Gaps) -> Tensor:
+        out = self._rows(len(gaps))
+        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)
+
+    def _nothing(self, count: int) -> Tensor:
+        return self._rows(count).fill_(0)
+
+    def _rows(self, count: int) -> Tensor:
         if self._buffer is None:
             self._buffer = torch.empty(self._most, len(self.known.graph.entities))  # pages that are never touched cost nothing
-        out = self._buffer[: len(gaps)]
-        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)
+        return self._buffer[:count]

@@ -1,0 +1,77 @@
+"""The predicted rows of a request: the best candidates of its alternatives, with their labels, without what is known."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from starqe.ask.answers import Binding
+from starqe.ask.known_rows import Binder, Bindings, KnownRows, row_key
+from starqe.ask.ranking import Ranked, Wanted
+from starqe.deadline import NEVER, Deadline
+from starqe.kg import Vocabulary
+from starqe.queries.formula import Variable, relation_variables
+from starqe.queries.sparql.groups import LabelPattern
+from starqe.queries.sparql.request import Alternative, SparqlRequest
+
+Predicted = list[tuple[Bindings, float]]
+"""Rows with their probabilities, the most probable first."""
+MOST_CANDIDATES = 1_000
+"""The largest number of candidates of an alternative whose known rows are told apart only afterwards."""
+
+
+def wanted_of(request: SparqlRequest, known: KnownRows, count: int, deadline: Deadline = NEVER) -> list[Wanted]:
+    """Returns what is wanted of each alternative, so that so many rows can be given."""
+    found = []
+    for place, alternative in enumerate(request.alternatives):
+        values = known.values(place, deadline)
+        shown = {*request.shown} >= {variable.name for variable in alternative.query.answers}
+        # Where a row shows only a part of what is found, or known rows are too many to list, more candidates are needed.
+        enough = shown and known.exact and not alternative.labels
+        found.append(Wanted(alternative.query, values, count if enough else min(2 * count + known.count, max(count, MOST_CANDIDATES))))
+    return found
+
+
+def predicted_rows(
+    request: SparqlRequest, ranked: Sequence[Ranked], known: KnownRows, binder: Binder, deadline: Deadline = NEVER
+) -> Predicted:
+    """Makes rows of the candidates of all alternatives: distinct, without the known ones, the most probable first."""
+    best: dict[tuple[object, ...], tuple[Bindings, float]] = {}
+    for alternative, candidates in zip(request.alternatives, ranked, strict=True):
+        for row, chance in _rows(request, alternative, candidates, binder):
+            key = row_key(row)
+            if key not in best or best[key][1] < chance:
+                best[key] = row, chance
+    rows = list(best.values())
+    fresh = known.among([row for row, _ in rows], deadline)
+    left = [row for row, is_known in zip(rows, fresh, strict=True) if not is_known]
+    return sorted(left, key=lambda row: -row[1])
+
+
+def _rows(request: SparqlRequest, alternative: Alternative, ranked: Ranked, binder: Binder) -> Iterator[tuple[Bindings, float]]:
+    relations = relation_variables(alternative.query.formula)
+    entities = binder.graph.entities
+    given = {variable: binder.of_id("entity", entities.id(entity)) for variable, entity in alternative.given}
+    for ids, chance in ranked:
+        found = dict(given)
+        for variable, id_ in zip(alternative.query.answers, ids, strict=True):
+            found[variable] = binder.of_id("relation" if variable in relations else "entity", id_)
+        if not alternative.labels:
+            yield {name: found.get(Variable(name)) for name in request.shown}, chance
+            continue
+        choices = [_labels(label, found, binder) for label in alternative.labels]
+        for choice in product(*choices):
+            more = {label.variable: one for label, one in zip(alternative.labels, choice, strict=True) if one is not None}
+            yield {name: more.get(Variable(name), found.get(Variable(name))) for name in request.shown}, chance
+
+
+def _labels(label: LabelPattern, found: dict[Variable, Binding], binder: Binder) -> list[Binding | None]:
+    """Returns the labels that a row may show in one column; for a label that must not be there, one choice if there is none."""
+    subject = found[label.subject] if isinstance(label.subject, Variable) else Binding("entity", label.subject, label.subject)
+    vocabulary: Vocabulary = binder.graph.relations if subject.kind == "relation" else binder.graph.entities
+    id_ = vocabulary.id(subject.value)
+    own = [(by_id[id_], tag.lower()) for tag, by_id in vocabulary.labels.items() if id_ in by_id]
+    fitting: list[Binding | None] = [
+        Binding("literal", text, text, {"type": "literal", "value": text} | ({"xml:lang": language} if language else {}))
+        for text, language in own
+        if all(test(text, language) for test in label.tests)
+    ]
+    return ([] if fitting else [None]) if label.absent else fitting

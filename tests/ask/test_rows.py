@@ -1,0 +1,118 @@
+"""Known rows are those of a SPARQL store, row by row; predicted rows are those of brute force, and none where nothing is predicted."""
+
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from starqe.ask.answers import Binding
+from starqe.ask.known_rows import Binder, Bindings, StoreRows, known_rows, row_key
+from starqe.ask.predicted_rows import predicted_rows
+from starqe.errors import KnownOnlyError
+from starqe.kg import Graph
+from starqe.queries import read_sparql
+from starqe.queries.gaps import Gaps
+from starqe.queries.sparql.request import SparqlRequest
+from starqe.queries.sparql.store import Rows
+from starqe.reason.executor.executor import Executor
+from tests.queries.sparql.texts import StoreHere, graphs, plain, texts
+
+PATIENT = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Nothing:
+    """Predicts nothing at all."""
+
+    def probabilities(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        del gaps
+        return out.zero_()
+
+
+def asked(text: str, graph: Graph) -> SparqlRequest | None:
+    try:
+        return read_sparql(text, graph)
+    except KnownOnlyError as error:
+        event(str(error).split(" is not predicted")[0])
+        return None
+
+
+def terms(rows: Rows, columns: tuple[str, ...]) -> Counter[tuple[object, ...]]:
+    """The rows of a store, with how often each occurs; a blank node is any blank node."""
+
+    def term(found: dict[str, str] | None) -> object:
+        if found is None:
+            return None
+        return "_:" if found["type"] == "bnode" else str(sorted(found.items())) if found["type"] != "triple" else "<<>>"
+
+    return Counter(tuple(term(row.get(name)) for name in columns) for row in rows.rows)
+
+
+def written(row: Bindings, graph: Graph) -> tuple[object, ...]:
+    def term(one: Binding | None) -> object:
+        if one is None:
+            return None
+        if one.term is not None:
+            return "_:" if one.term["type"] == "bnode" else "<<>>" if one.term["type"] == "triple" else str(sorted(one.term.items()))
+        space = graph.names.relations if one.kind == "relation" else graph.names.entities
+        return str(sorted({"type": "uri", "value": space.term(one.value).value}.items()))
+
+    return tuple(map(term, row.values()))
+
+
+def check_known_rows(graph: Graph, text: str) -> None:
+    if (request := asked(text, graph)) is None:
+        return
+    store = StoreHere(graph)
+    found = known_rows(request, graph.known(["train"]), store, 10_000)
+    event("store" if isinstance(found, StoreRows) else "joins")
+    ours = Counter(written(row, graph) for row in found.rows(None, 0))
+    assert ours == terms(store.rows(plain(text)), request.shown), text
+    assert (found.count, found.exact) == (sum(ours.values()), True)
+
+
+def check_nothing_is_predicted(graph: Graph, text: str) -> None:
+    if (request := asked(text, graph)) is None:
+        return
+    known, store = graph.known(["train"]), StoreHere(graph)
+    executor, found = Executor(known, Nothing()), known_rows(request, known, store, 10_000)
+    ranked = [list(executor.best(one.query, 100_000).ranked) for one in request.alternatives]
+    assert predicted_rows(request, ranked, found, Binder(graph)) == [], text
+
+
+def check_formulas_find_the_known_rows(graph: Graph, text: str) -> None:
+    """Without variables for relations, and without relations that qualifiers have too, all of a store's rows are found by formulas."""
+    if (request := asked(text, graph)) is None or graph.relations.id("p") in graph.relation.tolist():
+        return
+    executor, rows = Executor(graph.known(["train"]), Nothing()), StoreHere(graph).rows(plain(text))
+
+    class NoRows:
+        count, exact = 0, True
+
+        def among(self, asked_for, deadline=None):
+            return [False] * len(asked_for)
+
+    ranked = [list(executor.best(one.query, 100_000).ranked) for one in request.alternatives]
+    ours = {written(row, graph) for row, _ in predicted_rows(request, ranked, NoRows(), Binder(graph))}
+    missing = {row for row in terms(rows, request.shown) if row not in ours}
+    # A case without any statement in it (a path of length zero, or VALUES alone) is not predicted.
+    assert not missing or "?" in text.replace("?x", "").replace("?y", "").replace("?z", "") or "VALUES" in text, (text, missing)
+
+
+@settings(PATIENT, max_examples=300)
+@given(graphs, texts())
+def test_known_rows_are_those_of_a_store(graph: Graph, text: str) -> None:
+    check_known_rows(graph, text)
+
+
+@settings(PATIENT, max_examples=200)
+@given(graphs, texts())
+def test_nothing_is_predicted_beyond_what_is_known_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
+    check_nothing_is_predicted(graph, text)
+
+
+@settings(PATIENT, max_examples=200)
+@given(graphs, texts(anywhere=False))
+def test_formulas_find_all_known_rows_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
+    check_formulas_find_the_known_rows(graph, text)
