@@ -17,7 +17,7 @@ from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.links import LINKS, rank_links, some_statements
 from starqe.model import Encoder
 from starqe.queries import MORE_SHAPES, SHAPES, QueryTable, sample, turned
-from starqe.reason.calibration import FACTS, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
+from starqe.reason.calibration import FACTS, PREDICTOR, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import ENCODER as ENCODER_ALONE
@@ -27,7 +27,7 @@ from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
-from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reasoner
+from starqe.reason.reasoner import Reasoner, fit_reasoner, save_reasoner
 
 VALIDATION = 150
 """The number of validation queries per shape to fit and to choose by."""

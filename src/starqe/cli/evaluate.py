@@ -89,7 +89,7 @@ def _default(run: "AnyRun", links: bool) -> str:
     """Returns the default scorer: the run's model; for single facts the run's one-hop predictor, if it has one."""
     from starqe.learn import Run
     from starqe.learn.run import HEADER
-    from starqe.reason.reasoner import PREDICTOR
+    from starqe.reason.calibration import PREDICTOR
 
     if not isinstance(run, Run):
         return "predictor"
@@ -152,8 +152,8 @@ def _predictor(run: "AnyRun") -> "PredictorRun":
     """Returns the one-hop predictor that a run is, or has."""
     from starqe.errors import InputError
     from starqe.learn.run import HEADER
+    from starqe.reason.calibration import PREDICTOR
     from starqe.reason.predictor.run import PredictorRun
-    from starqe.reason.reasoner import PREDICTOR
 
     if isinstance(run, PredictorRun):
         return run

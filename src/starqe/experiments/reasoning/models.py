@@ -17,13 +17,13 @@ from starqe.learn.run import FORMAT as RUN_FORMAT
 from starqe.learn.run import HEADER as RUN_HEADER
 from starqe.learn.run import WEIGHTS
 from starqe.queries import load_queries
-from starqe.reason.calibration import HEADER, OLD_HEADER
+from starqe.reason.calibration import HEADER, OLD_HEADER, PREDICTOR
 from starqe.reason.mixture import CLASSES
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
 from starqe.reason.predictor.run import PredictorRun
-from starqe.reason.reasoner import PREDICTOR, Reasoner, fit_reasoner, save_reasoner
+from starqe.reason.reasoner import Reasoner, fit_reasoner, save_reasoner
 
 FITTED = "fitted.json"
 """The file that records what an encoder was calibrated from."""

@@ -212,7 +212,9 @@ class SparqlTerms:
             raise _error(node, rule, f"Write the identifier of one: {_listed(found[:SHOWN], shown, vocabulary)}{more}", shown)
         if not found:
             shown_label = f" in the language {language!r}" if language else ""
-            raise _unknown(node, f"no {kind} of this graph is called {shortened(text)!r}{shown_label}", text, vocabulary)
+            rule = f"no {kind} of this graph is called {shortened(text)!r}{shown_label}"
+            # In SPARQL this is a literal, which no known fact has; a string as a relation is no SPARQL.
+            raise _unknown(node, rule, text, vocabulary, kind=UnknownNameError if kind == "entity" else SparqlError)
         return vocabulary.identifier(found[0])
 
 
@@ -223,8 +225,8 @@ def _unknown(node: Node, rule: str, text: str, vocabulary: Vocabulary, kind: typ
     return error_at(node, rule, way_out, [quoted(name) for name in names], kind=kind)
 
 
-def _error(node: Node, rule: str, way_out: str, names: Iterable[str], kind: type[SparqlError] = SparqlError) -> SparqlError:
-    return error_at(node, rule, way_out, [quoted(name) for name in names], kind)
+def _error(node: Node, rule: str, way_out: str, names: Iterable[str]) -> SparqlError:
+    return error_at(node, rule, way_out, [quoted(name) for name in names])
 
 
 def _listed(ids: Iterable[int], names: Iterable[str], vocabulary: Vocabulary) -> str:

@@ -74,7 +74,7 @@ def explain_known(execution: Explaining, prover: Prover, values: Values) -> Deri
 def _known_part(execution: Explaining, prover: Prover, tree: Tree, values: Values, outer: frozenset[str]) -> tuple[dict[str, int], Part]:
     """Derives a part that these values prove, and returns the values that it uses; outer nodes are those that others speak of."""
     pattern, parts = execution.pattern, conjuncts(tree)
-    used = {node: values[node] for part in parts if not isinstance(part, Or | Not) for node in pattern.nodes_of(part)}
+    used = {node: values[node] for part in parts if isinstance(part, int | Equal) for node in pattern.nodes_of(part)}
     used |= {node: id_ for node, id_ in values.items() if node in outer}
     nested: dict[Tree, Group] = {}
     for part in parts:
