@@ -15,7 +15,7 @@ import numpy as np
 from starqe.kg.graph import Graph
 from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, substitute
 from starqe.queries.sparql.expressions import LabelTest, Scope, Truth, all_of, any_of, condition, conjuncts, label_test, none_of
-from starqe.queries.sparql.patterns import Patterns, Triple, is_tree, variables_of
+from starqe.queries.sparql.patterns import Patterns, Triple, block_text, is_tree, variables_of
 from starqe.queries.sparql.statements import NodeReader, Statements
 from starqe.queries.sparql.syntax import Node, error_at, known_only, refused
 from starqe.queries.sparql.terms import SparqlTerms
@@ -68,10 +68,13 @@ class GroupReader:
         tree: The tree of the whole text.
         terms: Reads names.
         graph: The graph.
+        text: The whole text.
     """
 
-    def __init__(self, tree: Node, terms: SparqlTerms, graph: Graph) -> None:
-        self._terms, self._graph = terms, graph
+    def __init__(self, tree: Node, terms: SparqlTerms, graph: Graph, text: str) -> None:
+        self._terms, self._graph, self._text = terms, graph, text
+        self.rewritten: list[tuple[int, int, str]] = []
+        """Parts of the text that a store takes in other words: begin, end, and those words."""
         self._occurring = Counter(token[1:] for token in variables_of(tree))
         self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in tree.find_data("projection"))
         self.nodes = NodeReader(tree, terms, self._occurring)
@@ -269,6 +272,9 @@ class GroupReader:
             elif (own := reader.plain(triple)) is not None:
                 conditions.append(own)
         self.atoms += sum(1 for part in conditions if not isinstance(part, bool) for _ in atoms_of(part))
+        if patterns.statement_nodes:
+            block = block_text(patterns, self._text, self._terms.written)
+            self.rewritten += [(part.meta.start_pos, part.meta.end_pos, block) for part in triples]
         taken = [label.variable for label in labels]
         if len(set(taken)) < len(taken):
             raise known_only(triples[0], "label")

@@ -40,7 +40,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     _check_form(form)
     group = next(part for part in form.children if is_tree(part, "group"))
     _check_reserved(group, [part for part in tree.children if is_tree(part, "values")])
-    reader = GroupReader(tree, terms, graph)
+    reader = GroupReader(tree, terms, graph, text)
     cases = reader.cases(group)
     for part in tree.children:
         if is_tree(part, "values"):
@@ -64,7 +64,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
         _count(form, "limit"),
         _count(form, "offset") or 0,
         {"select": "SELECT", "ask": "ASK", "construct": "CONSTRUCT"}[form.data],  # type: ignore[arg-type]
-        store_text(text, tree, terms, columns),
+        store_text(text, tree, terms, columns, reader.rewritten),
         form.meta.start_pos,
         _template(form, terms, reader) if form.data == "construct" else (),
     )
@@ -254,7 +254,9 @@ def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tupl
     return tuple(found)
 
 
-def store_text(text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None) -> str | None:
+def store_text(
+    text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None, rewritten: Sequence[tuple[int, int, str]] = ()
+) -> str | None:
     """Returns a text as a SPARQL store takes it; None where a string names a blank node, which SPARQL cannot name.
 
     Strings that name something become IRIs, `SERVICE <urn:starqe:known>` becomes a plain group, and the reserved columns go. With
@@ -263,6 +265,7 @@ def store_text(text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str]
     edits = [(start, end, iri) for start, (end, iri) in terms.written.items() if iri is not None]
     if len(edits) < len(terms.written):
         return None
+    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in rewritten)] + [*rewritten]
     for service in tree.find_data("service"):
         edits.append((service.meta.start_pos, service.children[-1].meta.start_pos, ""))
     for projection in tree.find_data("projection"):
