@@ -162,8 +162,10 @@ class JoinedRows:
         """Returns an entity, or the node of a statement, which has a higher id."""
         if id_ < (entities := len(self.binder.graph.entities)):
             return self.binder.of_id("entity", id_)
-        node = f"r{id_ - entities}"
-        return Binding("other", f"_:{node}", f"_:{node}", {"type": "bnode", "value": node})
+        row, graph = id_ - entities, self.binder.graph
+        head, relation, tail = graph.entities.label(graph.head[row]), graph.relations.label(graph.relation[row]), graph.tail[row]
+        said = f"statement: {head} - {relation} - {graph.entities.label(tail)}"
+        return Binding("other", f"_:r{row}", said, {"type": "bnode", "value": f"r{row}"})
 
     def values(self, place: int, deadline: Deadline = NEVER) -> IntArray:
         """Returns the known values of the answer variables: (n, A)."""

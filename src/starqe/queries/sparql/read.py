@@ -66,7 +66,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
         {"select": "SELECT", "ask": "ASK", "construct": "CONSTRUCT"}[form.data],  # type: ignore[arg-type]
         store_text(text, tree, terms, columns, reader.rewritten),
         form.meta.start_pos,
-        _template(form, terms, reader) if form.data == "construct" else (),
+        _template(form, terms) if form.data == "construct" else (),
     )
 
 
@@ -232,11 +232,11 @@ def _equation(formula: Formula) -> tuple[Variable | None, str]:
     return None, ""
 
 
-def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tuple[Term, Term, Term], ...]:
-    """Returns the triples that each row becomes.
+def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], ...]:
+    """Returns the triples that each row becomes: variables, and terms as N-Triples has them.
 
     Raises:
-        KnownOnlyError: They have qualifiers, blank nodes, labels or names that the graph does not have.
+        KnownOnlyError: They have qualifiers, blank nodes or literals.
     """
     template = next((part for part in form.children if is_tree(part, "template", "group")), form)
     triples = [part for part in template.children if is_tree(part, "triples")]
@@ -245,10 +245,11 @@ def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tupl
     for triple in patterns.plain:
         if patterns.key(triple.subject)[0] in ("blank", "anonymous") or patterns.key(triple.object)[0] in ("blank", "anonymous"):
             raise known_only(triple.relation, "statement as node")
-        head, tail = (reader.nodes.entity(node, patterns) for node in (triple.subject, triple.object))
-        if is_tree(triple.relation, "path"):
-            raise known_only(triple.relation, "qualified path")
-        found.append((head, reader.nodes.relation(triple.relation), tail))
+        if is_tree(triple.relation, "path") or hasattr(triple.subject, "children") or hasattr(triple.object, "children"):
+            raise known_only(triple.relation, "qualified path" if is_tree(triple.relation, "path") else "literal")
+        nodes = (triple.subject, triple.relation, triple.object)
+        head, relation, tail = (Variable(node[1:]) if node.type == "VAR" else f"<{terms.iri(node)}>" for node in nodes)
+        found.append((head, relation, tail))
     if patterns.reified:
         raise known_only(template, "statement as node")
     return tuple(found)
