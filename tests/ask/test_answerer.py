@@ -93,7 +93,9 @@ def test_limit_and_offset_cut_one_ranking(answerer: Answerer) -> None:
 
 
 def test_text_and_query_have_the_same_answers(answerer: Answerer) -> None:
-    assert entities(answerer.ask(ADVISED.sparql(answerer.graph.names), top=30)) == entities(answerer.ask(ADVISED, top=30))
+    asked = answerer.ask(ADVISED.sparql(answerer.graph.names), top=30)
+    # To SPARQL, the node of a statement is as good a subject as an entity.
+    assert [one.entity for one in asked if one.bindings["x"].kind == "entity"] == entities(answerer.ask(ADVISED, top=30))
 
 
 def test_several_queries_together_are_answered_as_one_by_one(askable_run: Path) -> None:
@@ -133,7 +135,9 @@ def test_known_and_predicted_answers_have_a_quota_each(answerer: Answerer) -> No
 
 
 def test_several_columns_are_tuples_known_and_predicted(answerer: Answerer) -> None:
-    answers = answerer.ask('SELECT ?x ?y ?score ?known { ?x "doctoral advisor" ?y . ?y "educated at" "University of Cambridge" } LIMIT 12')
+    text = """SELECT ?x ?y ?score ?known { ?x "doctoral advisor" ?y ; "place of birth" ?z .
+                                         ?y "educated at" "University of Cambridge" } LIMIT 12"""
+    answers = answerer.ask(text)
     known = answerer.graph.known(["train", "valid", "test"])
     ids = answerer.graph.entities.id
     relation = answerer.graph.relations.id

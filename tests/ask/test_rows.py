@@ -1,7 +1,9 @@
 """Known rows are those of a SPARQL store, row by row; predicted rows are those of brute force, and none where nothing is predicted."""
 
 from collections import Counter
+from dataclasses import replace
 
+import pytest
 import torch
 from hypothesis import HealthCheck, event, given, settings
 
@@ -9,7 +11,8 @@ from starqe.ask.answers import Binding
 from starqe.ask.known_rows import Binder, Bindings, StoreRows, known_rows
 from starqe.ask.predicted_rows import predicted_rows, wanted_of
 from starqe.errors import KnownOnlyError
-from starqe.kg import Graph
+from starqe.kg import Graph, Statement, graph_of
+from starqe.kg.formats.wikidata import WIKIDATA_NAMES
 from starqe.queries import read_sparql
 from starqe.queries.gaps import Gaps
 from starqe.queries.sparql.request import SparqlRequest
@@ -115,3 +118,19 @@ def test_nothing_is_predicted_beyond_what_is_known_where_all_probabilities_are_z
 @given(graphs, texts(anywhere=False))
 def test_formulas_find_all_known_rows_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
     check_formulas_find_the_known_rows(graph, text)
+
+
+WIKIDATA = [
+    ("SELECT ?prize ?when { wd:Q937 p:P166 [ ps:P166 ?prize ; pq:P585 ?when ] }", {("Q38104", "Q1921"), ("Q38104", "Q1922")}),
+    ("SELECT ?who ?when { ?who p:P166 ?s . ?s ps:P166 wd:Q38104 . ?s pq:P585 ?when }", {("Q937", "Q1921"), ("Q937", "Q1922")}),
+    ('SELECT ?prize { "Q937" p:P166 ?s . ?s ps:P166 ?prize }', {("Q38104",), ("Q35637",)}),
+    ("SELECT ?x { wd:Q937 p:P166 [ ps:P166 ?x ; pq:P585 wd:Q1921 ] ; wdt:P19 ?y }", {("Q38104",)}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WIKIDATA, ids=[text for text, _ in WIKIDATA])
+def test_statement_nodes_of_wikidata_are_statements_with_qualifiers(text: str, expected: set[tuple[str, ...]]) -> None:
+    prizes = [Statement("Q937", "P166", "Q38104", (("P585", f"Q{year}"),)) for year in (1921, 1922)]
+    graph = replace(graph_of([*prizes, Statement("Q937", "P166", "Q35637"), Statement("Q937", "P19", "Q3012")]), names=WIKIDATA_NAMES)
+    found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 100)
+    assert {tuple(one.value for one in row.values() if one) for row in found.rows(None, 0)} == expected

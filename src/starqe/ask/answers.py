@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode
+
 from starqe.errors import MissingExtraError
 from starqe.kg import Names
 from starqe.queries import Query, Variable
@@ -197,16 +200,22 @@ def constructed(template: Sequence[tuple[Term, Term, Term]], answers: Iterable[A
     for answer in answers:
         for triple in template:
             bound = [answer.bindings.get(term.name) if isinstance(term, Variable) else term for term in triple]
-            terms = [_written(one, names, place == 1) for place, one in enumerate(bound)]
+            terms = [one if isinstance(one, str) else _written(one, names, place) for place, one in enumerate(bound)]
             if None not in terms:
                 lines[" ".join(map(str, terms)) + " ."] = None
     return list(lines)
 
 
-def _written(one: Binding | str | None, names: Names, relation: bool) -> str | None:
-    """Writes a term of a triple; None for what cannot stand there."""
-    if one is None or (isinstance(one, Binding) and one.kind not in ("entity", "relation")):
+def _written(one: Binding | None, names: Names, place: int) -> str | None:
+    """Writes a term of a triple; None for what cannot stand at its place: a literal as an object only, a blank node not as a predicate."""
+    if one is None or (one.term is not None and one.term["type"] == "triple"):
         return None
-    kind = one.kind if isinstance(one, Binding) else "relation" if relation else "entity"
-    written = str((names.relations if kind == "relation" else names.entities).term(one.value if isinstance(one, Binding) else one))
-    return None if relation and not written.startswith("<") else written
+    if one.kind == "literal":
+        term = one.term or {}
+        datatype = NamedNode(term["datatype"]) if "datatype" in term else None
+        return str(RdfLiteral(one.value, datatype=datatype, language=term.get("xml:lang"))) if place == 2 else None
+    if one.term is not None:
+        written = f"<{one.term['value']}>" if one.term["type"] == "uri" else f"_:{one.term['value']}"
+    else:
+        written = str((names.relations if one.kind == "relation" else names.entities).term(one.value))
+    return None if place == 1 and not written.startswith("<") else written

@@ -1,8 +1,8 @@
 """The known rows of a request, exactly as SPARQL defines them.
 
 Conjunctive requests are solved by joins of statements, which counts rows before it lists them. Everything else is asked of a SPARQL
-store that holds the graph, with the request's own text. The joins are taken only where they give what the store would give: no
-pattern can match the node of a statement, and no row occurs more often in the store.
+store that holds the graph, with the request's own text. The joins give what the store gives: a pattern without qualifiers is also met
+by the node of a statement (its reifier), and where a row would occur more often in the store, the store is asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,8 @@ from starqe.deadline import NEVER, Deadline
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Known
 from starqe.queries.exact.solutions import Solutions, solve
-from starqe.queries.formula import Atom, Variable
+from starqe.queries.formula import Variable
 from starqe.queries.query import Query
-from starqe.queries.sparql.groups import qualifier_relations
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import KnownStore, Rows
 from starqe.queries.sparql.terms import predefined_prefixes
@@ -97,33 +96,26 @@ def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: in
         DeadlineError: The time is up.
     """
     query = request.query
-    if len(request.alternatives) == 1 and _joinable(request, known.graph):
+    if len(request.alternatives) == 1 and _joinable(request):
         hidden = [] if request.distinct else [variable for variable in query.variables if variable not in query.answers]
         if query.variables:
-            solutions = solve(known, query, [*query.answers, *hidden] or list(query.variables[:1]), deadline=deadline)
+            solutions = solve(
+                known, query, [*query.answers, *hidden] or list(query.variables[:1]), deadline=deadline, nodes=request.text is not None
+            )
             if request.distinct or request.text is None or not solutions.repeated:
                 return JoinedRows(request, solutions, known, Binder(known.graph))
     return StoreRows(request, known.graph, store, most, deadline)
 
 
-def _joinable(request: SparqlRequest, graph: Graph) -> bool:
+def _joinable(request: SparqlRequest) -> bool:
     """Says whether joins of statements give the rows that a store gives."""
     query = request.query
     if not query.conjunctive or request.alternatives[0].labels:
         return False
     atoms = [atom.plain for atom in query.all_atoms]
-    if any(isinstance(term, Variable) for atom in atoms for term in (atom.relation, *(term for pair in atom.qualifiers for term in pair))):
-        return False
-    if request.text is None:
-        return True
-    pairs = qualifier_relations(graph)
-    # A variable that stands as a tail, or as the head of a statement with qualifiers, is never the node of a statement.
-    entities = {term for atom in atoms for term in (atom.tail, *([atom.head] if _surely_a_statement(atom, pairs) else []))}
-    return all(isinstance(atom.head, str) or atom.head in entities for atom in atoms)
-
-
-def _surely_a_statement(atom: Atom, pairs: frozenset[str]) -> bool:
-    return bool(atom.qualifiers) or atom.relation not in pairs
+    return not any(
+        isinstance(term, Variable) for atom in atoms for term in (atom.relation, *(term for pair in atom.qualifiers for term in pair))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,22 +151,32 @@ class JoinedRows:
             columns[variable.name] = [self.binder.of_id("entity", entities.id(entity))] * length
         for variable in answers:
             ids, place = np.unique(found[variable], return_inverse=True)
-            made = [self.binder.of_id("entity", id_) for id_ in ids.tolist()]
+            made = [self._bound(id_) for id_ in ids.tolist()]
             columns[variable.name] = [made[number] for number in place.tolist()]
         shown = self.request.shown
         return (
             [dict(zip(shown, row, strict=True)) for row in zip(*(columns[name] for name in shown), strict=True)] if shown else [{}] * length
         )
 
+    def _bound(self, id_: int) -> Binding:
+        """Returns an entity, or the node of a statement, which has a higher id."""
+        if id_ < (entities := len(self.binder.graph.entities)):
+            return self.binder.of_id("entity", id_)
+        row, graph = id_ - entities, self.binder.graph
+        head, relation, tail = graph.entities.label(graph.head[row]), graph.relations.label(graph.relation[row]), graph.tail[row]
+        said = f"statement: {head} - {relation} - {graph.entities.label(tail)}"
+        return Binding("other", f"_:r{row}", said, {"type": "bnode", "value": f"r{row}"})
+
     def values(self, place: int, deadline: Deadline = NEVER) -> IntArray:
         """Returns the known values of the answer variables: (n, A)."""
-        answers = self.request.alternatives[place].query.answers
+        answers, entities = self.request.alternatives[place].query.answers, len(self.binder.graph.entities)
         if len(answers) == 1:
-            return self.solutions.first[:, None]
+            return self.solutions.first[self.solutions.first < entities][:, None]
         if not answers:
             return np.empty((min(self.count, 1), 0), np.int64)
         found = self.solutions.rows(LISTED, 0, deadline)
-        return np.unique(np.stack([found[variable] for variable in answers], axis=1), axis=0)
+        values = np.unique(np.stack([found[variable] for variable in answers], axis=1), axis=0)
+        return np.asarray(values[(values < entities).all(axis=1)])
 
     def among(self, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[bool]:
         """Says which of some rows are known."""

@@ -386,7 +386,7 @@ def test_a_form_that_is_not_predicted_is_answered_from_known_facts(starqe: Starq
     _, shown, _ = starqe("ask", askable_run, UNION)
     assert "?who" in shown
     assert "2 rows" in shown
-    assert "known facts only (by train, valid, test); nothing is predicted: UNION" in shown
+    assert "known facts only (by train, valid, test); nothing is predicted: ORDER BY" in shown
     _, out, _ = starqe("ask", askable_run, UNION, "--json")
     found = json.loads(out)
     assert (found["columns"], len(found["rows"]), found["complete"]) == (["who"], 2, True)
@@ -398,6 +398,9 @@ def test_a_form_that_is_not_predicted_is_answered_from_known_facts(starqe: Starq
 
 def test_ask_is_answered_yes_or_no_and_construct_by_triples(starqe: Starqe, askable_run: Path) -> None:
     assert starqe("ask", askable_run, "ASK { ?s ?p ?o }")[1].startswith("yes\n")
-    assert starqe("ask", askable_run, "ASK { ?s <urn:nothing> ?o }")[1].startswith("no\n")
+    assert starqe("ask", askable_run, "ASK { ?s <urn:nothing> ?o } ORDER BY ?s")[1].startswith("no\n")
+    code, _, err = starqe("ask", askable_run, "ASK { ?s <urn:nothing> ?o }")
+    assert (code, "there is no relation 'urn:nothing'" in err) == (1, True)
+    assert starqe("ask", askable_run, "ASK { e:Ulm r:bornIn e:Bern }")[1].startswith("not known; probability ")
     _, shown, _ = starqe("ask", askable_run, "CONSTRUCT { ?s <urn:p> ?o } { ?s ?p ?o } LIMIT 1")
     assert "<urn:p>" in shown.splitlines()[0]

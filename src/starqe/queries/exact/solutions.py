@@ -115,6 +115,7 @@ def solve(
     given: Mapping[Variable, int] | None = None,
     max_rows: int = MAX_ROWS,
     deadline: Deadline = NEVER,
+    nodes: bool = False,
 ) -> Solutions:
     """Finds the distinct rows of some variables (all, if left out) that make a conjunctive query true.
 
@@ -125,6 +126,8 @@ def solve(
         given: Entities that some variables are bound to: to explain one answer.
         max_rows: Maximum number of rows of an intermediate table.
         deadline: When to stop.
+        nodes: Whether a head may also be the node of a statement, as in RDF: a pattern without qualifiers then also finds qualifiers.
+            The id of such a node is the number of entities and the row of the statement.
 
     Raises:
         InputError: An identifier does not occur in the graph.
@@ -136,7 +139,7 @@ def solve(
     for variable in (*wanted, *given):
         if variable not in query.variables:
             raise QueryError(f"an assignment is of variables of the query, found {variable}: {query}")
-    tables, repeated = _load(known, query, given, deadline)
+    tables, repeated = _load(known, query, given, deadline, nodes)
     names = [str(variable) for variable in wanted]
     try:
         levels, ways, hidden = _eliminate(tables, names, max_rows, deadline)
@@ -191,12 +194,12 @@ def _with_ways(found: Table, parts: Sequence[Table]) -> Table:
     return Table(found.columns, found.width, ways)
 
 
-def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: Deadline) -> tuple[list[Table], bool]:
+def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: Deadline, nodes: bool) -> tuple[list[Table], bool]:
     """Loads a table for every atom, the cheapest first, each restricted to what the others have left of its ends.
 
     Also returns whether one with qualifiers has a row for which there are several statements.
     """
-    loader = _Loader(known, {str(variable): int(id_) for variable, id_ in given.items()})
+    loader = _Loader(known, {str(variable): int(id_) for variable, id_ in given.items()}, nodes)
     left = [loader.edge(atom) for atom in query.plain_form().conjuncts("the exact engine")]
     tables: list[Table] = []
     last: dict[str, Table] = {}  # what has narrowed each variable last
@@ -228,10 +231,15 @@ class _Edge:
 
 
 class _Loader:
-    """Reads the statements of edges; remembers which entities each variable can still be."""
+    """Reads the statements of edges; remembers which entities each variable can still be.
 
-    def __init__(self, known: Known, given: Mapping[str, int]) -> None:
-        self._known, self.width = known, len(known.graph.entities)
+    With nodes, an edge without pairs is also met by a qualifier: it leads from the node of its statement, whose id is the number of
+    entities and the row of the statement, to the value.
+    """
+
+    def __init__(self, known: Known, given: Mapping[str, int], nodes: bool) -> None:
+        self._known, self._nodes, self._entities = known, nodes, len(known.graph.entities)
+        self.width = self._entities + (len(known.graph) if nodes else 0)
         self.domains = {variable: np.array([id_]) for variable, id_ in given.items()}
         self.repeated = False
 
@@ -249,7 +257,7 @@ class _Loader:
         sides: tuple[tuple[Side, int | str], ...] = (("head", edge.head), ("tail", edge.tail))
         for side, end in sides:
             if (ids := self._ids(end)) is not None:
-                found.append((known.count(side, ids, edge.relation), side))
+                found.append((known.count(side, ids[ids < self._entities], edge.relation), side))
         return min([(len(known.by_relation(edge.relation)), None), *found], key=lambda one: one[0])
 
     def load(self, edge: _Edge, way: _Way) -> Table:
@@ -258,6 +266,11 @@ class _Loader:
         rows = self._statements(edge, way)
         rows = rows[known.with_pairs(rows, edge.pairs)]
         head, tail = graph.head[rows].astype(np.int64), graph.tail[rows].astype(np.int64)
+        if self._nodes and isinstance(edge.head, str) and not edge.pairs:
+            places = np.flatnonzero(graph.pair_relation == edge.relation)
+            places = places[np.isin(graph.pairs.owner[places], known.rows)]
+            head = np.concatenate([head, self._entities + graph.pairs.owner[places].astype(np.int64)])
+            tail = np.concatenate([tail, graph.pair_value[places].astype(np.int64)])
         fits = self._fits(edge.head, head) & self._fits(edge.tail, tail)
         if edge.head == edge.tail:
             fits &= head == tail
@@ -278,7 +291,7 @@ class _Loader:
             return np.asarray(rows[self._known.graph.relation[rows] == edge.relation])
         ids = self._ids(edge.head if way == "head" else edge.tail)
         assert ids is not None
-        return self._known.expand(way, ids, edge.relation)[1]
+        return self._known.expand(way, ids[ids < self._entities], edge.relation)[1]
 
     def _ids(self, end: int | str) -> IntArray | None:
         return np.array([end]) if isinstance(end, int) else self.domains.get(end)

@@ -6,16 +6,16 @@ the case in which it does not.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from starqe.kg.graph import Graph
-from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, substitute
+from starqe.queries.formula import And, Atom, Formula, Same, Term, Variable, atoms_of, substitute
 from starqe.queries.sparql.expressions import LabelTest, Scope, Truth, all_of, any_of, condition, conjuncts, label_test, none_of
-from starqe.queries.sparql.patterns import Patterns, Triple, is_tree, variables_of
+from starqe.queries.sparql.patterns import Patterns, Triple, block_text, is_tree, variables_of
 from starqe.queries.sparql.statements import NodeReader, Statements
 from starqe.queries.sparql.syntax import Node, error_at, known_only, refused
 from starqe.queries.sparql.terms import SparqlTerms
@@ -68,10 +68,13 @@ class GroupReader:
         tree: The tree of the whole text.
         terms: Reads names.
         graph: The graph.
+        text: The whole text.
     """
 
-    def __init__(self, tree: Node, terms: SparqlTerms, graph: Graph) -> None:
-        self._terms, self._graph = terms, graph
+    def __init__(self, tree: Node, terms: SparqlTerms, graph: Graph, text: str) -> None:
+        self._terms, self._graph, self._text = terms, graph, text
+        self.rewritten: list[tuple[int, int, str]] = []
+        """Parts of the text that a store takes in other words: begin, end, and those words."""
         self._occurring = Counter(token[1:] for token in variables_of(tree))
         self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in tree.find_data("projection"))
         self.nodes = NodeReader(tree, terms, self._occurring)
@@ -172,12 +175,8 @@ class GroupReader:
             return own[term]
 
         found = [substitute(part, renamed) for part in conditions]
-        for atom in (atom for part in found for atom in atoms_of(part)):
-            plain = atom.plain
-            open_head = isinstance(plain.head, Variable) and plain.head not in shared and not plain.qualifiers
-            variables = [plain.relation, *(key for key, _ in plain.qualifiers)]
-            if any(isinstance(term, Variable) for term in variables) or (open_head and plain.relation in self._qualifier_relations):
-                raise known_only(place, "open negation")
+        if self._is_open(found, shared):
+            raise known_only(place, "open negation")
         return all_of(found)
 
     def _minus(self, case: Case, removed: list[Case], place: Node) -> Iterator[Case]:
@@ -202,18 +201,34 @@ class GroupReader:
             rest = [one.conditions[len(case.conditions) :] for one in joined]
             if any(one.labels != case.labels for one in joined):
                 raise known_only(group, "label")
-            if not any(map(self._is_open, rest)):
+            if not any(self._is_open(conditions, case.bound | outer) for conditions in rest):
                 inner = [self._inner(conditions, case.bound | outer, Case(), group) for conditions in rest]
                 both += case.holding(none_of(any_of(inner)))
         if len(both) > MAX_CASES:
             raise known_only(group, "many alternatives")
         return both
 
-    def _is_open(self, conditions: Iterable[Formula]) -> bool:
-        atoms = [atom.plain for part in conditions for atom in atoms_of(part)]
-        return any(isinstance(term, Variable) for atom in atoms for term in (atom.relation, *(key for key, _ in atom.qualifiers))) or any(
-            isinstance(atom.head, Variable) and not atom.qualifiers and atom.relation in self._qualifier_relations for atom in atoms
-        )
+    def _is_open(self, conditions: Sequence[Formula], shared: frozenset[Variable]) -> bool:
+        """Says whether conditions could be met by more in a store than by statements: by labels, or by the nodes of statements.
+
+        A relation that is a variable may be rdfs:label or rdf:reifies. A head that is a variable may be the node of a statement, if the
+        relation is one of qualifiers too; unless something else says that it is an entity.
+        """
+        sure = set(shared)
+        for atom in (part.plain for part in conditions if isinstance(part, Atom)):
+            heads = [atom.head] if atom.qualifiers or atom.relation not in self._qualifier_relations else []
+            sure |= {term for term in (atom.tail, *heads, *(value for _, value in atom.qualifiers)) if isinstance(term, Variable)}
+        for atom in (atom.plain for part in conditions for atom in atoms_of(part)):
+            if any(isinstance(term, Variable) for term in (atom.relation, *(key for key, _ in atom.qualifiers))):
+                return True
+            if (
+                isinstance(atom.head, Variable)
+                and atom.head not in sure
+                and not atom.qualifiers
+                and atom.relation in self._qualifier_relations
+            ):
+                return True
+        return False
 
     def _union(self, union: Node, outer: frozenset[Variable], facts: bool) -> list[Case]:
         """Returns the cases of a UNION; those that bind the same of the variables that are seen outside become one disjunction."""
@@ -269,6 +284,9 @@ class GroupReader:
             elif (own := reader.plain(triple)) is not None:
                 conditions.append(own)
         self.atoms += sum(1 for part in conditions if not isinstance(part, bool) for _ in atoms_of(part))
+        if patterns.statement_nodes:
+            block = block_text(patterns, self._text, self._terms.written)
+            self.rewritten += [(part.meta.start_pos, part.meta.end_pos, block) for part in triples]
         taken = [label.variable for label in labels]
         if len(set(taken)) < len(taken):
             raise known_only(triples[0], "label")

@@ -1,6 +1,6 @@
 """The triple patterns of a group with every shorthand undone: plain triples, and triples that have a reifier."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -153,6 +153,30 @@ class Patterns:
 
     statement_nodes: frozenset[Key] = frozenset()
     """The nodes that stand for statements in Wikidata's way."""
+
+
+def block_text(patterns: Patterns, text: str, written: Mapping[int, tuple[int, str | None]]) -> str:
+    """Writes patterns again without any shorthand, as a store takes them.
+
+    Args:
+        patterns: The patterns.
+        text: The text that they come from.
+        written: Where strings stand that name something, and the IRI for each.
+    """
+
+    def node(one: Node) -> str:
+        if getattr(one, "type", None) == "ANON":
+            return f"_:anonymous{one.start_pos}"
+        if not hasattr(one, "children"):
+            return str(one)
+        start, end = one.meta.start_pos, one.meta.end_pos
+        return written.get(start, (end, None))[1] or text[start:end]
+
+    def triple(one: Triple) -> str:
+        return f"{node(one.subject)} {node(one.relation)} {node(one.object)}"
+
+    lines = [f"{node(one.reifier)} <{REIFIES}> <<( {triple(one.triple)} )>> . {triple(one.triple)}" for one in patterns.reified]
+    return " . ".join([*lines, *map(triple, patterns.plain)])
 
 
 def simple(relation: Node) -> Node:

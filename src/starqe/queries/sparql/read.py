@@ -40,7 +40,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     _check_form(form)
     group = next(part for part in form.children if is_tree(part, "group"))
     _check_reserved(group, [part for part in tree.children if is_tree(part, "values")])
-    reader = GroupReader(tree, terms, graph)
+    reader = GroupReader(tree, terms, graph, text)
     cases = reader.cases(group)
     for part in tree.children:
         if is_tree(part, "values"):
@@ -64,9 +64,9 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
         _count(form, "limit"),
         _count(form, "offset") or 0,
         {"select": "SELECT", "ask": "ASK", "construct": "CONSTRUCT"}[form.data],  # type: ignore[arg-type]
-        store_text(text, tree, terms, columns),
+        store_text(text, tree, terms, columns, reader.rewritten),
         form.meta.start_pos,
-        _template(form, terms, reader) if form.data == "construct" else (),
+        _template(form, terms) if form.data == "construct" else (),
     )
 
 
@@ -232,11 +232,11 @@ def _equation(formula: Formula) -> tuple[Variable | None, str]:
     return None, ""
 
 
-def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tuple[Term, Term, Term], ...]:
-    """Returns the triples that each row becomes.
+def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], ...]:
+    """Returns the triples that each row becomes: variables, and terms as N-Triples has them.
 
     Raises:
-        KnownOnlyError: They have qualifiers, blank nodes, labels or names that the graph does not have.
+        KnownOnlyError: They have qualifiers, blank nodes or literals.
     """
     template = next((part for part in form.children if is_tree(part, "template", "group")), form)
     triples = [part for part in template.children if is_tree(part, "triples")]
@@ -245,16 +245,19 @@ def _template(form: Node, terms: SparqlTerms, reader: GroupReader) -> tuple[tupl
     for triple in patterns.plain:
         if patterns.key(triple.subject)[0] in ("blank", "anonymous") or patterns.key(triple.object)[0] in ("blank", "anonymous"):
             raise known_only(triple.relation, "statement as node")
-        head, tail = (reader.nodes.entity(node, patterns) for node in (triple.subject, triple.object))
-        if is_tree(triple.relation, "path"):
-            raise known_only(triple.relation, "qualified path")
-        found.append((head, reader.nodes.relation(triple.relation), tail))
+        if is_tree(triple.relation, "path") or hasattr(triple.subject, "children") or hasattr(triple.object, "children"):
+            raise known_only(triple.relation, "qualified path" if is_tree(triple.relation, "path") else "literal")
+        nodes = (triple.subject, triple.relation, triple.object)
+        head, relation, tail = (Variable(node[1:]) if node.type == "VAR" else f"<{terms.iri(node)}>" for node in nodes)
+        found.append((head, relation, tail))
     if patterns.reified:
         raise known_only(template, "statement as node")
     return tuple(found)
 
 
-def store_text(text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None) -> str | None:
+def store_text(
+    text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None, rewritten: Sequence[tuple[int, int, str]] = ()
+) -> str | None:
     """Returns a text as a SPARQL store takes it; None where a string names a blank node, which SPARQL cannot name.
 
     Strings that name something become IRIs, `SERVICE <urn:starqe:known>` becomes a plain group, and the reserved columns go. With
@@ -263,6 +266,7 @@ def store_text(text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str]
     edits = [(start, end, iri) for start, (end, iri) in terms.written.items() if iri is not None]
     if len(edits) < len(terms.written):
         return None
+    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in rewritten)] + [*rewritten]
     for service in tree.find_data("service"):
         edits.append((service.meta.start_pos, service.children[-1].meta.start_pos, ""))
     for projection in tree.find_data("projection"):

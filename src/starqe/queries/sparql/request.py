@@ -60,7 +60,7 @@ class SparqlRequest:
     body: int = 0
     """Where the query begins in the text, after its declarations."""
     template: tuple[tuple[Term, Term, Term], ...] = ()
-    """Of CONSTRUCT: the triples that each row becomes."""
+    """Of CONSTRUCT: the triples that each row becomes; what is no variable is written as in N-Triples."""
 
     def __post_init__(self) -> None:
         if not self.alternatives:
