@@ -109,3 +109,19 @@ class Ragged:
         """Returns the rows from start up to stop, without copying items."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(offsets - offsets[0], self.items[offsets[0] : offsets[-1]])
+
+
+class PairColumns:
+    """The columns of qualifier pairs, for a class whose field ``pairs`` has rows of (relation, value). P pairs."""
+
+    pairs: Ragged  # (P, 2)
+
+    @property
+    def pair_relation(self) -> IntArray:
+        """The relation of each pair: (P,)."""
+        return self.pairs.items[:, 0]
+
+    @property
+    def pair_value(self) -> IntArray:
+        """The value of each pair: (P,)."""
+        return self.pairs.items[:, 1]

@@ -12,11 +12,11 @@ from starqe.kg.iris import DEFAULT_NAMES, Names
 from starqe.kg.known import Known
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.vocabulary import Vocabulary
-from starqe.ragged import IntArray, Ragged
+from starqe.ragged import IntArray, PairColumns, Ragged
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(PairColumns):
     """A hyper-relational graph in canonical form.
 
     S statements · P qualifier pairs. Statements are sorted by split, head, relation, tail and pairs; the pairs of a
@@ -64,16 +64,6 @@ class Graph:
     def pairs_of(self, row: int) -> list[tuple[int, int]]:
         """Returns the qualifier pairs of a statement, by ids."""
         return [(relation, value) for relation, value in self.pairs[row].tolist()]
-
-    @property
-    def pair_relation(self) -> IntArray:
-        """The relation of each pair: (P,)."""
-        return self.pairs.items[:, 0]
-
-    @property
-    def pair_value(self) -> IntArray:
-        """The value of each pair: (P,)."""
-        return self.pairs.items[:, 1]
 
     def statement(self, row: int) -> Statement:
         """Returns one statement by its identifiers."""

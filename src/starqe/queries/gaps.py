@@ -10,7 +10,7 @@ from starqe.errors import InputError, UnsupportedError
 from starqe.kg.graph import Graph
 from starqe.queries.shape import TARGET
 from starqe.queries.table import QueryTable, one_hop_table
-from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
+from starqe.ragged import BoolArray, FloatArray, IntArray, PairColumns, Ragged
 
 POSITIONS = ("head", "relation", "tail", "value")
 """Where the gap can be: at an end, at the main relation, or at the value of a qualifier pair."""
@@ -21,7 +21,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Gaps:
+class Gaps(PairColumns):
     """Statements by ids, each with `MISSING` in one place, and the ids that fill it.
 
     n statements · P qualifier pairs. Answers are relations where the main relation is missing, and entities otherwise.
@@ -47,16 +47,6 @@ class Gaps:
 
     def __len__(self) -> int:
         return len(self.head)
-
-    @property
-    def pair_relation(self) -> IntArray:
-        """The relation of each pair: (P,)."""
-        return self.pairs.items[:, 0]
-
-    @property
-    def pair_value(self) -> IntArray:
-        """The value of each pair: (P,)."""
-        return self.pairs.items[:, 1]
 
     @cached_property
     def position(self) -> IntArray:

@@ -34,7 +34,7 @@ def query_set_stats(folder: Path, graph: Graph | None = None, reduced: int = 0) 
         StorageError: The folder is not a query set, or a table is damaged.
     """
     if reduced and graph is None:
-        raise InputError("reductions are looked up in the graph of the queries, found none. Give --graph")
+        raise InputError("reductions are looked up in the graph of the queries, found none. Give the graph")
     header = read_query_set(folder) if graph is None else check_graph(folder, graph)
     counts = tables_of(folder)
     with duckdb.connect() as database:

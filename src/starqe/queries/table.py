@@ -17,7 +17,7 @@ from starqe.folders import checksum, new_file
 from starqe.kg.known import Side
 from starqe.kg.parquet import WRITTEN, open_parquet
 from starqe.queries.shape import ONE_HOP, TARGET, Shape
-from starqe.ragged import IntArray, Ragged
+from starqe.ragged import IntArray, PairColumns, Ragged
 
 FORMAT, VERSION = "starqe queries", 2
 PLAIN = 1
@@ -28,7 +28,7 @@ RENEW = "Delete it and make the queries again"
 
 
 @dataclass(frozen=True, eq=False)
-class QueryTable:
+class QueryTable(PairColumns):
     """Queries of one shape with their answers, by ids.
 
     n queries · A anchors · E edges · P qualifier pairs · S qualifier values that are variables. The given pairs of edge e of query i
@@ -68,16 +68,6 @@ class QueryTable:
         """Returns the rows of ``pairs`` that belong to these queries, edge by edge: (n * E,)."""
         edges = len(self.shape.edges)
         return (rows[:, None] * edges + np.arange(edges)).ravel()
-
-    @property
-    def pair_relation(self) -> IntArray:
-        """The relation of each pair: (P,)."""
-        return self.pairs.items[:, 0]
-
-    @property
-    def pair_value(self) -> IntArray:
-        """The value of each pair: (P,)."""
-        return self.pairs.items[:, 1]
 
     @property
     def nbytes(self) -> int:

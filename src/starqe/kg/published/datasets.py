@@ -48,27 +48,28 @@ class DataSet:
         return f"{base.rstrip('/')}/{self.name}/statements"
 
 
+def _splits(
+    train: int, valid: int, test: int, sha256: tuple[str | None, str | None, str | None] = (None, None, None)
+) -> tuple[DataFile, ...]:
+    """Returns the three files of a data set, from their sizes and checksums."""
+    return tuple(map(DataFile, ("train.txt", "valid.txt", "test.txt"), (train, valid, test), sha256))
+
+
+_WD50K = (
+    "e9aba6bb10e3deba00e2172d793ee793b93d134050d2fd00038f74e5757ecf59",
+    "1e14707f2be1df2725f85876894c937e3293ff7bce68aaf8b340c743fb0a6f3d",
+    "d361fe8b4a0cfb41016471f9118f2d61ef0ed5c97569709ec2ba869b721b5028",
+)
+_WD50K_100 = (
+    "383a1c794128fde7c595b53cfdb7b4fd5a13924ad9347f6a06b106bd54abbc60",
+    "100a7acb06c79d1ed4c195f7f8973131feaeead30e07d5e08e901ab4c740727a",
+    "d27ee487fac4f53ba333562603cbd5866d40b876fb3b56e1c00ecb2f9490c565",
+)
 _ALL = (
-    DataSet(
-        "wd50k",
-        236_507,
-        (
-            DataFile("train.txt", 3_859_498, "e9aba6bb10e3deba00e2172d793ee793b93d134050d2fd00038f74e5757ecf59"),
-            DataFile("valid.txt", 551_994, "1e14707f2be1df2725f85876894c937e3293ff7bce68aaf8b340c743fb0a6f3d"),
-            DataFile("test.txt", 1_064_219, "d361fe8b4a0cfb41016471f9118f2d61ef0ed5c97569709ec2ba869b721b5028"),
-        ),
-    ),
-    DataSet("wd50k_33", 102_107, (DataFile("train.txt", 1_958_845), DataFile("valid.txt", 282_097), DataFile("test.txt", 488_893))),
-    DataSet("wd50k_66", 49_167, (DataFile("train.txt", 1_196_646), DataFile("valid.txt", 172_981), DataFile("test.txt", 278_055))),
-    DataSet(
-        "wd50k_100",
-        31_314,
-        (
-            DataFile("train.txt", 923_073, "383a1c794128fde7c595b53cfdb7b4fd5a13924ad9347f6a06b106bd54abbc60"),
-            DataFile("valid.txt", 133_559, "100a7acb06c79d1ed4c195f7f8973131feaeead30e07d5e08e901ab4c740727a"),
-            DataFile("test.txt", 219_516, "d27ee487fac4f53ba333562603cbd5866d40b876fb3b56e1c00ecb2f9490c565"),
-        ),
-    ),
+    DataSet("wd50k", 236_507, _splits(3_859_498, 551_994, 1_064_219, _WD50K)),
+    DataSet("wd50k_33", 102_107, _splits(1_958_845, 282_097, 488_893)),
+    DataSet("wd50k_66", 49_167, _splits(1_196_646, 172_981, 278_055)),
+    DataSet("wd50k_100", 31_314, _splits(923_073, 133_559, 219_516, _WD50K_100)),
 )
 DATASETS = {data.name: data for data in _ALL}
 """Every published data set, by its name on the command line."""

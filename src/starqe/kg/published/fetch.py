@@ -20,10 +20,8 @@ from starqe.folders import new_file, read_header, write_header
 from starqe.kg.formats.statements import LABELS
 from starqe.kg.published.datasets import DataFile, DataSet
 from starqe.kg.published.download import check_address, download, forget
-from starqe.kg.reading.checksums import DATASET_FORMAT as FORMAT
 from starqe.kg.reading.checksums import DATASET_HEADER as HEADER
-from starqe.kg.reading.checksums import DATASET_VERSION as VERSION
-from starqe.kg.reading.checksums import sha256_of
+from starqe.kg.reading.checksums import FORMAT, VERSION, sha256_of
 
 LONGEST_WAIT = 600.0
 """Seconds to wait for another process that fetches the same data set."""

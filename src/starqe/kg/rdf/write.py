@@ -71,14 +71,7 @@ def write_turtle(graph: Graph, destination: Path, names: Names, overwrite: bool 
 
 def write_nquads(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:
     """Writes an N-Quads file, with labels in the default graph."""
-    text = _Text(graph, names)
-
-    def lines() -> Iterator[str]:
-        yield from text.label_lines()
-        for split in text.splits:
-            yield from _reifier_lines(text, split, f" <{SPLIT_GRAPH}{split}>")
-
-    return _write_file(destination, lines, overwrite)
+    return _write_quads(_Text(graph, names), _reifier_lines, destination, overwrite)
 
 
 def write_ntriples(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:
@@ -95,18 +88,7 @@ def write_ntriples(graph: Graph, destination: Path, names: Names, overwrite: boo
 
 def write_reification(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:
     """Writes an N-Quads file in standard reification, with labels in the default graph."""
-    text = _Text(graph, names)
-
-    def lines() -> Iterator[str]:
-        yield from text.label_lines()
-        for split in text.splits:
-            end = f" <{SPLIT_GRAPH}{split}> .\n"
-            for row, head, relation, tail, pairs, _ in text.rows(split):
-                node = f"{text.reifier}{row}"
-                for role, value in ((f"<{SUBJECT}>", head), (f"<{PREDICATE}>", relation), (f"<{OBJECT}>", tail), *pairs):
-                    yield f"{node} {role} {value}{end}"
-
-    return _write_file(destination, lines, overwrite)
+    return _write_quads(_Text(graph, names), _standard_lines, destination, overwrite)
 
 
 @dataclass(frozen=True)
@@ -212,6 +194,25 @@ def _reifier_lines(text: _Text, split: str, graph_name: str) -> Iterator[str]:
             node = f"{text.reifier}{row}"
             yield f"{node} <{REIFIES}> <<( {triple} )>>{end}"
             yield from (f"{node} {key} {value}{end}" for key, value in pairs)
+
+
+def _standard_lines(text: _Text, split: str, graph_name: str) -> Iterator[str]:
+    """Yields the quads of standard reification: one node per statement with subject, predicate, object and qualifiers."""
+    for row, head, relation, tail, pairs, _ in text.rows(split):
+        node = f"{text.reifier}{row}"
+        for role, value in ((f"<{SUBJECT}>", head), (f"<{PREDICATE}>", relation), (f"<{OBJECT}>", tail), *pairs):
+            yield f"{node} {role} {value}{graph_name} .\n"
+
+
+def _write_quads(text: _Text, of_split: Callable[[_Text, str, str], Iterator[str]], destination: Path, overwrite: bool) -> list[Path]:
+    """Writes an N-Quads file: labels in the default graph, and the lines of each split in its named graph."""
+
+    def lines() -> Iterator[str]:
+        yield from text.label_lines()
+        for split in text.splits:
+            yield from of_split(text, split, f" <{SPLIT_GRAPH}{split}>")
+
+    return _write_file(destination, lines, overwrite)
 
 
 def _write_file(destination: Path, lines: Callable[[], Iterator[str]], overwrite: bool) -> list[Path]:

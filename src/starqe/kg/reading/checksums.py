@@ -6,7 +6,8 @@ from pathlib import Path
 from starqe.errors import InputError
 from starqe.folders import read_header
 
-DATASET_HEADER, DATASET_FORMAT, DATASET_VERSION = "dataset.json", "starqe data set", 1
+DATASET_HEADER = "dataset.json"
+FORMAT, VERSION = "starqe data set", 1
 BESIDE = ".sha256"
 """A file with this added to its name has the checksum of the file, as the program ``sha256sum`` writes it."""
 
@@ -31,7 +32,7 @@ def check_source(source: Path) -> None:
             if (file := path.with_name(path.name.removesuffix(BESIDE))).is_file():
                 _compare(file, _beside(file), "Restore it from a copy")
         if (source / DATASET_HEADER).is_file():
-            files = read_header(source / DATASET_HEADER, DATASET_FORMAT, DATASET_VERSION).get("files")
+            files = read_header(source / DATASET_HEADER, FORMAT, VERSION).get("files")
             for name, said in files.items() if isinstance(files, dict) else ():
                 if (source / name).is_file() and isinstance(said, dict):
                     _compare(source / name, said.get("sha256"), f"Fetch it again: starqe data fetch {source.name}")
