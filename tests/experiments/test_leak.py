@@ -19,7 +19,7 @@ from starqe.learn import EncoderScorer, QueryLesson, Run, Trainer, preset
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Scorer
 from starqe.model import Encoder
-from starqe.queries import SHAPES, QueryTable, generate, load_queries
+from starqe.queries import ALL_SHAPES, MORE_SHAPES, SHAPES, QueryTable, generate, load_queries, sample
 from starqe.reason import PredictLesson, PredictorRun, ReasonSettings, recipe_of
 from starqe.reason.calibration import fit_one_hop, fit_probability, fit_weights
 from starqe.reason.logistic import Logistic
@@ -69,7 +69,9 @@ def graphs() -> tuple[Graph, Graph]:
 
 @pytest.fixture(scope="module")
 def asked(graphs: tuple[Graph, Graph], tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return queries_of(graphs[0], "test", tmp_path_factory.mktemp("test") / "queries", 40)
+    tables = queries_of(graphs[0], "test", tmp_path_factory.mktemp("test") / "queries", 40)
+    more = {name: sample(graphs[0], shape, 10, "test", [(0, 1)] * len(shape.edges)) for name, shape in MORE_SHAPES.items()}
+    return {**tables, **more}
 
 
 def scores(scorer: Scorer, tables: Tables, entities: int) -> dict[str, torch.Tensor]:
@@ -109,8 +111,8 @@ SCORERS: dict[str, tuple[Collection[str], Make]] = {
     "encoder, trained from the start": (SHAPES, trained),
     "frequency": (SHAPES, lambda graph, _: FrequencyScorer(graph)),
     "predictor, trained from the start": (["1p"], trained_predictor),
-    "executor": (SHAPES, lambda graph, _: RANKED_BY["executor"](reasoner(graph))),
-    "mixture": (SHAPES, lambda graph, _: RANKED_BY["mixture"](reasoner(graph))),
+    "executor": (ALL_SHAPES, lambda graph, _: RANKED_BY["executor"](reasoner(graph))),
+    "mixture": (ALL_SHAPES, lambda graph, _: RANKED_BY["mixture"](reasoner(graph))),
 }
 """What is evaluated, and the shapes that it can be asked."""
 
@@ -118,6 +120,7 @@ LEAKS: dict[str, tuple[Collection[str], Make]] = {
     "frequency": (SHAPES, lambda graph, _: FrequencyScorer(graph, ("train", "test"))),
     "predictor": (["1p"], lambda graph, folder: trained_predictor(graph, folder, '["train", "test"]')),
     "executor": (SHAPES, lambda graph, _: reasoner(graph).executor(["train", "test"])),
+    "executor, asked for union, negation and values": (MORE_SHAPES, lambda graph, _: reasoner(graph).executor(["train", "test"])),
     "executor that sees valid": (SHAPES, lambda graph, _: reasoner(graph).executor(["train", "valid"])),
     "mixture": (SHAPES, lambda graph, _: reasoner(graph).mixture(["train", "test"])),
 }
@@ -134,7 +137,8 @@ def changed_shapes(made: tuple[Collection[str], Make], graphs: tuple[Graph, Grap
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_facts_of_valid_and_test_change_no_score(name: str, graphs: tuple[Graph, Graph], asked: Tables, tmp_path: Path) -> None:
-    assert asked.keys() == SHAPES.keys()
+    assert asked.keys() == ALL_SHAPES.keys()
+    assert all(map(len, asked.values()))
     assert changed_shapes(SCORERS[name], graphs, asked, tmp_path) == []
 
 

@@ -10,6 +10,7 @@ import typer
 from starqe.cli.show import Json, print_json, print_pairs, print_table, progress
 
 if TYPE_CHECKING:
+    from starqe.kg import Graph
     from starqe.queries import QueryTable
     from starqe.queries.generate.formulas import Dialect
 
@@ -106,13 +107,16 @@ def sample(
 def stats(
     queries: Folder,
     graph: Annotated[Path | None, typer.Option(help="The graph of the set: adds the figures on hubs.")] = None,
+    reductions: Annotated[
+        int, typer.Option(help="Number of queries of each valid and test table whose answers are counted by reduction; needs --graph.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Count queries and answers."""
     from starqe.kg import load_graph
     from starqe.queries import query_set_stats
 
-    found = query_set_stats(queries, load_graph(graph) if graph else None)
+    found = query_set_stats(queries, load_graph(graph) if graph else None, reductions)
     if as_json:
         print_json(found)
         return
@@ -123,6 +127,10 @@ def stats(
         for shape, size in by_shape.items()
     ]
     print_table(("split", "shape", "min", "lower quartile", "median", "upper quartile", "max", "mean"), sizes, "answers per query")
+    if found["reductions"]:
+        classes = list(dict.fromkeys(name for of in found["reductions"].values() for counts in of.values() for name in counts))
+        lines = [(split, shape, *map(counts.get, classes)) for split, of in found["reductions"].items() for shape, counts in of.items()]
+        print_table(("split", "shape", *classes), lines, f"answers of the first {reductions:,} queries, by the edges that train lacks")
     if found.get("hubs"):
         print_pairs(found["hubs"], "hubs")
 
@@ -143,7 +151,7 @@ def show(
     """Show one query and its answers, or the SPARQL formula that finds all queries of its shape."""
     from starqe.errors import InputError
     from starqe.kg import SPLITS, load_graph
-    from starqe.queries import Query, answer, load_queries
+    from starqe.queries import Query, answer_rows, load_queries
     from starqe.queries.text import hypergraph, reified
     from starqe.queries.variants import unreified
 
@@ -154,8 +162,10 @@ def show(
         raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
     query = Query.from_row(table, row, loaded)
     answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers[row]]
+    hardness = _hardness(table, row, split, loaded)
     if as_json:
-        print_json({"query": json.loads(query.to_json()), "answers": [identifier for identifier, _ in answers]})
+        named = {entity: {"answer": loaded.entities.identifier(entity), "class": name} for entity, name in hardness.items()}
+        print_json({"query": json.loads(query.to_json()), "answers": [name for name, _ in answers], "reductions": list(named.values())})
         return
 
     def label(identifier: str) -> str:
@@ -172,12 +182,30 @@ def show(
         "formula-star": lambda: _formula(table, row, split, "star"),
         "json": lambda: query.to_json(),
     }
-    for name in [form] if form else ["logic", "picture", "hypergraph", "reified", "sparql"]:
+    usual = ["logic", "picture", "hypergraph", "reified", "sparql"] if table.shape.plain else ["logic", "sparql"]
+    for name in [form] if form else usual:
         print(forms[name]() + "\n")
     if form is None:
-        known = [loaded.entities.label(entity) for entity in answer(loaded.known(SPLITS), query)]
+        known = [loaded.entities.label(entity) for entity in answer_rows(loaded.known(SPLITS), table, [row])[0]]
         print(_some(f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}", [text for _, text in answers]))
         print(_some(f"{len(known)} known on all splits", known))
+        if hardness:
+            hard = [f"{loaded.entities.label(entity)} ({name})" for entity, name in hardness.items()]
+            print(_some(f"{len(hard)} hard, with the edges that train lacks", hard))
+
+
+def _hardness(table: "QueryTable", row: int, split: str, graph: "Graph") -> dict[int, str]:
+    """Returns the hard answers of a query, each with its reduction class; none for training queries."""
+    import numpy as np
+
+    from starqe.queries import easy_and_hard
+    from starqe.queries.exact.answers import EASY_AND_ALL
+    from starqe.queries.exact.reduction import reductions
+
+    if split not in EASY_AND_ALL:
+        return {}
+    hard = easy_and_hard(graph, table, [row], split)[1]
+    return dict(zip(hard.items.tolist(), reductions(graph, table, np.array([row]), hard).classes, strict=True))
 
 
 def _formula(table: "QueryTable", row: int, split: str, dialect: "Dialect") -> str:

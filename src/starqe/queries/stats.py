@@ -1,31 +1,40 @@
 """Statistics of a query set: numbers of queries and of answers."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
-from starqe.errors import StorageError
+from starqe.errors import InputError, StorageError
 from starqe.kg import Graph
+from starqe.queries.exact.answers import EASY_AND_ALL
+from starqe.queries.exact.reduction import class_order, reductions
 from starqe.queries.generate.hubs import THRESHOLD, hub_stats
-from starqe.queries.query_set import check_graph, read_query_set, table_path, tables_of
+from starqe.queries.query_set import check_graph, load_queries, read_query_set, table_path, tables_of
 
 
-def query_set_stats(folder: Path, graph: Graph | None = None) -> dict[str, Any]:
+def query_set_stats(folder: Path, graph: Graph | None = None, reduced: int = 0) -> dict[str, Any]:
     """Counts the queries of a set and describes their numbers of answers, by split and shape.
 
     Args:
         folder: A query set.
         graph: Its graph; if given, the figures on hubs are added.
+        reduced: The number of queries of each validation and test table whose listed answers are counted by reduction class; needs a graph.
 
     Returns:
         ``counts`` (split -> shape -> queries), ``answers`` (split -> shape -> min, lower_quartile, median, upper_quartile,
-        max, mean; a table without queries has none), ``settings``, ``fingerprint``, and ``hubs`` (None without a graph).
+        max, mean; a table without queries has none), ``settings``, ``fingerprint``, ``hubs`` (None without a graph), and ``reductions``
+        (split -> shape -> class -> answers; None if not wanted).
 
     Raises:
+        InputError: Reductions are wanted, and no graph is given.
         MismatchError: The queries are of another graph.
         StorageError: The folder is not a query set, or a table is damaged.
     """
+    if reduced and graph is None:
+        raise InputError("reductions are looked up in the graph of the queries, found none. Give --graph")
     header = read_query_set(folder) if graph is None else check_graph(folder, graph)
     counts = tables_of(folder)
     with duckdb.connect() as database:
@@ -39,7 +48,18 @@ def query_set_stats(folder: Path, graph: Graph | None = None) -> dict[str, Any]:
         "settings": header["settings"],
         "fingerprint": header["fingerprint"],
         "hubs": hub_stats(graph, header["settings"].get("hub_threshold") or THRESHOLD) if graph is not None else None,
+        "reductions": _reductions(folder, graph, counts, reduced) if graph is not None and reduced else None,
     }
+
+
+def _reductions(folder: Path, graph: Graph, counts: dict[str, dict[str, int]], limit: int) -> dict[str, dict[str, dict[str, int]]]:
+    """Counts the listed answers of the first queries of each validation and test table by reduction class."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for split in (split for split in EASY_AND_ALL if split in counts):
+        for shape, table in load_queries(folder, split, None, limit, graph).items():
+            classes = Counter(reductions(graph, table, np.arange(len(table)), table.answers).classes)
+            found.setdefault(split, {})[shape] = {name: classes[name] for name in sorted(classes, key=class_order)}
+    return found
 
 
 def _answers(database: duckdb.DuckDBPyConnection, path: Path) -> dict[str, float]:

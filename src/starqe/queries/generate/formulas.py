@@ -7,6 +7,7 @@ for each split, the splits of the context merged as the default graph, and a rei
 from collections.abc import Sequence
 from typing import Literal
 
+from starqe.errors import UnsupportedError
 from starqe.kg.iris import RDF
 from starqe.kg.rdf.write import SPLIT_GRAPH
 from starqe.queries.generate.engine import CONTEXT
@@ -44,7 +45,15 @@ def shape_sparql(
         split_graph: What the IRI of a split's named graph begins with; the name of the split follows.
         dialect: Both find the same queries if each edge has at most one pair; with more, SPARQL-star also mixes the pairs of
             several statements about the same triple.
+
+    Raises:
+        UnsupportedError: The shape is no conjunction over heads and tails.
     """
+    if not shape.plain:
+        raise UnsupportedError(
+            f"the paper's formulas are of conjunctions over heads and tails, found shape '{shape.name}' ('{shape.text}'). "
+            "Show a query as sparql or logic"
+        )
     lines = ["PREFIX rdf: <" + RDF + ">", "SELECT DISTINCT " + " ".join(solution_variables(shape, counts))]
     lines += [f"FROM <{split_graph}{part}>" for part in CONTEXT[split]]
     if position is not None:
