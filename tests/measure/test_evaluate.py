@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from tests.columns import query_table
 
-from starqe.errors import ConfigError, InputError, MeasureError, StorageError
+from starqe.errors import ConfigError, InputError, MeasureError, StorageError, UnsupportedError
 from starqe.kg import Statement, graph_of
 from starqe.measure.evaluate import Measure, evaluate, workers_for
 from starqe.measure.metrics import AVERAGES, METRICS
@@ -18,6 +19,7 @@ from starqe.measure.ranking_protocols import PROTOCOLS
 from starqe.measure.ranks import TIES
 from starqe.measure.rows import Row
 from starqe.measure.sink import rank_sink
+from starqe.queries import Atom, Query, Variable
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable
 
@@ -196,3 +198,36 @@ def test_the_settings_offer_exactly_the_tables():
     assert set(get_args(Measure.model_fields["ties"].annotation)) == set(TIES)
     with pytest.raises(ConfigError, match="Did you mean 'replicates'"):
         Measure.parse({"replicate": 1})
+
+
+def test_results_by_reduction_class_add_up_to_all():
+    # Two steps from a: by m (known) to t (new), and by n (new) to u (new). Everything else scores lower than t and u, but for one.
+    graph = graph_of(
+        train=[Statement("a", "r", "m"), Statement("n", "s", "v"), Statement("m", "s", "v")],
+        test=[Statement("m", "s", "t"), Statement("a", "r", "n"), Statement("n", "s", "u")],
+    )
+    query = Query.conjunction([Atom("a", "r", Variable("x")), Atom(Variable("x"), "s", Variable("y"))], "y")
+    answers = [graph.entities.id(name) for name in ("t", "u")]
+    table = replace(query.to_table(graph, answers), header={"split": "test", "fingerprint": graph.fingerprint})
+    order = ["m", "t", "u", "v", "n", "a"]  # ranks of t and u: 2 and 2, since the other is filtered
+
+    class Fixed:
+        def scores(self, table, rows, out):
+            for place, name in enumerate(order):
+                out[:, graph.entities.id(name)] = -place
+            return out
+
+    rows = evaluate(Fixed(), {"2p": table}, len(graph.entities), Measure(protocol="strict", by_reduction=True, replicates=0), graph=graph)
+    found = {(row.reduction, row.average): (row.n, row.ours) for row in rows if (row.shape, row.metric) == ("2p", "MR")}
+    assert found == {
+        ("", "micro"): (2, 2.0),
+        ("", "macro"): (1, 2.0),
+        ("1 missing", "micro"): (1, 2.0),
+        ("1 missing", "macro"): (1, 2.0),
+        ("full inference", "micro"): (1, 2.0),
+        ("full inference", "macro"): (1, 2.0),
+    }
+    assert [row.to_json()["reduction"] for row in rows if row.reduction][:1] == ["1 missing"]
+    assert all("reduction" not in row.to_json() for row in rows if not row.reduction)
+    with pytest.raises(UnsupportedError, match="reductions need the graph"):
+        evaluate(Fixed(), {"2p": table}, len(graph.entities), Measure(by_reduction=True))

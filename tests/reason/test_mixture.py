@@ -9,7 +9,7 @@ import torch
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.queries import SHAPES, Atom, Query, QueryTable, Shape, Variable
+from starqe.queries import MORE_SHAPES, SHAPES, Atom, Query, QueryTable, Shape, Variable
 from starqe.reason.calibration import WEIGHTS, fit_weights
 from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, Mixture, Weights, mixed, shape_class
 
@@ -49,10 +49,21 @@ def table(graph: Graph) -> QueryTable:
         ("?>A B>? C>? ?>D", "larger intersection"),
         ("A>x x>y y>? x>?", "mixed"),
         ("A>? ?>x", "mixed"),
+        *((MORE_SHAPES[name].text, "union") for name in ("2u", "up")),
+        *((MORE_SHAPES[name].text, "negation") for name in ("2in", "3in", "inp", "pin", "pni")),
+        *((MORE_SHAPES[name].text, "open value") for name in ("2cp", "3cp")),
+        ("(A>? | B>?) !C>?", "negation"),
     ],
 )
 def test_every_shape_has_a_class_whatever_the_directions(edges: str, expected: str) -> None:
     assert shape_class(Shape.parse("s", edges)) == expected
+
+
+def test_weights_of_earlier_versions_count_later_classes_as_mixed() -> None:
+    old = {"one-hop": 0.1, "path": 0.2, "intersection": 0.3, "larger intersection": 0.4, "mixed": 0.7}
+    weights = Weights.read(old, "run")
+    assert weights.of(SHAPES["2p"]) == 0.2
+    assert [weights.of(MORE_SHAPES[name]) for name in ("2u", "pni", "2cp")] == [0.7] * 3
 
 
 def test_weights_of_other_classes_are_refused() -> None:
