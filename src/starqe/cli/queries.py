@@ -130,7 +130,7 @@ def stats(
     if found["reductions"]:
         classes = list(dict.fromkeys(name for of in found["reductions"].values() for counts in of.values() for name in counts))
         lines = [(split, shape, *map(counts.get, classes)) for split, of in found["reductions"].items() for shape, counts in of.items()]
-        print_table(("split", "shape", *classes), lines, f"answers of the first {reductions:,} queries, by the edges that train lacks")
+        print_table(("split", "shape", *classes), lines, f"listed answers by reduction, first {reductions:,} queries")
     if found.get("hubs"):
         print_pairs(found["hubs"], "hubs")
 
