@@ -102,6 +102,42 @@ def test_both_engines_write_the_same_table(starqe, science: Path, tmp_path: Path
     assert (tmp_path / "sql/test/2p.parquet").read_bytes() == (tmp_path / "sparql/test/2p.parquet").read_bytes()
 
 
+def test_union_negation_and_open_values_are_generated_shown_and_counted(starqe, science: Path, tmp_path: Path) -> None:
+    named = ("--shapes", "2u,pni,2cp", "--splits", "test", "--limit", 40)
+    code, _, error = starqe("queries", "generate", science / "graph", tmp_path / "q", *named)
+    assert code == 0, error
+    for shape, sign, keyword in (("2u", " ∨ ", "UNION"), ("pni", "¬∃x . (", "NOT EXISTS"), ("2cp", ": ?y}(?x, ?target)", "{|")):
+        code, out, error = starqe("queries", "show", tmp_path / "q", "--graph", science / "graph", "--shape", shape)
+        assert code == 0, error
+        assert sign in out
+        assert keyword in out
+        assert "known on all splits: " in out
+        _, out, _ = starqe("queries", "show", tmp_path / "q", "--graph", science / "graph", "--shape", shape, "--json")
+        assert json.loads(out).keys() == {"query", "answers", "reductions"}
+    code, out, error = starqe("queries", "stats", tmp_path / "q", "--graph", science / "graph", "--reductions", 30, "--json")
+    assert code == 0, error
+    counted = json.loads(out)["reductions"]["test"]
+    assert counted.keys() == {"2u", "pni", "2cp"}
+    assert all(sum(classes.values()) >= 30 for classes in counted.values())
+    assert "listed answers by reduction" in starqe("queries", "stats", tmp_path / "q", "--graph", science / "graph", "--reductions", 5)[1]
+    assert "Give --graph" in starqe("queries", "stats", tmp_path / "q", "--reductions", 5)[2]
+
+
+@pytest.mark.parametrize(("form", "text"), [("formula", "conjunctions over heads and tails"), ("reified", "")])
+def test_forms_that_a_shape_does_not_have_are_refused(starqe, science: Path, tmp_path: Path, form: str, text: str) -> None:
+    starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "2u", "--splits", "test", "--limit", 5)
+    code, _, error = starqe("queries", "show", tmp_path / "q", "--graph", science / "graph", "--shape", "2u", "--as", form)
+    assert code == 1
+    assert text in error
+
+
+@pytest.mark.parametrize("arguments", [("--engine", "sparql"), ("--variant", "reified")])
+def test_the_papers_engine_and_forms_are_for_conjunctions(starqe, science: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, _, error = starqe("queries", "generate", science / "graph", tmp_path / "q", "--shapes", "2u", "--splits", "test", *arguments)
+    assert code == 1
+    assert "found shape '2u' ('A>? | B>?')" in error
+
+
 def test_random_queries_are_drawn_and_resumed(starqe, science: Path, tmp_path: Path) -> None:
     arguments = ("queries", "sample", science / "graph", tmp_path / "drawn", "--shapes", "2p,3i", "--count", 20, "--turn", "--json")
     code, out, error = starqe(*arguments)
@@ -115,7 +151,7 @@ def test_random_queries_are_drawn_and_resumed(starqe, science: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--shapes", "1p,5p"), "shapes are 1p, 2p, 3p, 2i, 3i, 2i-1p, 1p-2i, found '5p'"),
+        (("--shapes", "1p,5p"), "2cp, 3cp, found '5p'"),
         (("--qualifiers", "many"), "qualifiers are a number up to 8 or a range"),
         (("--qualifiers", "1,1"), "has 2 edges, and shape '1p' has 1"),
         (("--shape-file", "no.toml"), "no.toml: cannot read the shapes"),

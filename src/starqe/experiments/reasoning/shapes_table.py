@@ -117,7 +117,8 @@ def _weights(work: WorkFolder, model: Model) -> Weights:
 
     def fit() -> dict[str, float]:
         work.tell(f"shapes, seed {model.seed}: fitting the mixture on validation queries")
-        few = {name: table.take(range(min(VALIDATION, len(table)))) for name, table in shape_queries(work, "valid").items()}
+        most = min(VALIDATION, _limit(work))
+        few = {name: table.take(range(min(most, len(table)))) for name, table in shape_queries(work, "valid").items()}
         return dict(fit_weights(work.graph, model.reasoner.encoder, model.reasoner.executor(["train"]), few).executor)
 
     path = work.folder / "shapes" / "measured" / f"{model.digest}-weights.json"
