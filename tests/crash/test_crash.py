@@ -1,6 +1,7 @@
 """Kills at every rename and at random moments leave the old state or the new one, and the same command goes on to the same end."""
 
 import json
+import os
 import random
 import shutil
 import time
@@ -195,7 +196,7 @@ def test_a_kill_at_any_moment_loses_nothing(world, tmp_path, name):
     print(f"{name}: killed at {killed} random moments, ended before in {tries - killed}")
 
 
-KILLS = 50
+KILLS = int(os.environ.get("STARQE_KILLS", "50"))
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in JOBS])
