@@ -1,6 +1,7 @@
 """Kills at every rename and at random moments leave the old state or the new one, and the same command goes on to the same end."""
 
 import json
+import os
 import random
 import shutil
 import time
@@ -180,19 +181,22 @@ def test_a_kill_at_any_rename_loses_nothing(world, tmp_path, name, two_renames):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_a_kill_at_any_moment_loses_nothing(world, tmp_path, name):
-    job, chance, killed = JOBS[name], random.Random(name), 0
+    job, chance, killed, tries = JOBS[name], random.Random(name), 0, 0
     before, after, seconds = ends(job, world, tmp_path / "whole")
-    for number in range(KILLS):
-        place = tmp_path / str(number)
-        command = begin(job, world, place)
-        killed += run(command, die_after(seconds * chance.random())) == -9
+    while killed < KILLS:
+        tries += 1
+        place = tmp_path / str(tries)
+        command, start = begin(job, world, place), time.perf_counter()
+        if run(command, die_after(seconds * chance.random())) == -9:
+            killed += 1
+        else:  # it was faster than the first time
+            seconds = min(seconds, time.perf_counter() - start)
         goes_on(job, command, place, before, after)
         shutil.rmtree(place)
-    assert killed
-    print(f"{name}: killed at {killed} of {KILLS} random moments")
+    print(f"{name}: killed at {killed} random moments, ended before in {tries - killed}")
 
 
-KILLS = 50
+KILLS = int(os.environ.get("STARQE_KILLS", "50"))
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in JOBS])

@@ -48,6 +48,9 @@ def root(show_version: bool = typer.Option(False, "--version", help="Show the ve
         raise typer.Exit
 
 
+_AGAIN_SECONDS = 0.02
+
+
 def main() -> None:
     """Runs the command line: exit code 0, 1 (failed) or 2 (wrong use), 130 when interrupted, 143 when terminated."""
     _open_streams()
@@ -70,14 +73,28 @@ def main() -> None:
             _end(1)
 
 
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
+
 @contextlib.contextmanager
 def _noticed() -> Iterator[Callable[[], bool]]:
-    """Records Ctrl-C without changing its effect; yields a function that returns whether it was pressed."""
+    """Records Ctrl-C; yields a function that returns whether it was pressed.
+
+    While a module is being imported, Ctrl-C waits for the end of the import: libraries try to import others, and take any exception
+    for a sign that those are not installed.
+    """
     came = []
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        signal.default_int_handler(number, frame)
+        if _importing(frame) and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, note)
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+            return
+        signal.default_int_handler(signal.SIGINT, frame)
 
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
