@@ -54,6 +54,21 @@ def test_every_file_that_a_page_names_exists() -> None:
     assert [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "src" / "starqe" / name).exists())] == []
 
 
+def _headings(document: Path) -> set[str]:
+    """The headings of a page as the ends of links name them."""
+    found = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_to_pages_and_headings_that_exist(document: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", document.read_text(encoding="utf-8"))
+    for name, heading in links:
+        page = (document.parent / name).resolve() if name else document
+        assert page.exists(), name
+        assert not heading or page.suffix != ".md" or heading in _headings(page), f"{name}#{heading}"
+
+
 def _checklist() -> list[str]:
     """The lines of the tables of docs/paper.md, without their headers."""
     lines = [line for line in (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]

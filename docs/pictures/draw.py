@@ -8,9 +8,12 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle, FancyArrowPatch
+from matplotlib.patches import Circle, FancyArrowPatch, Polygon
 
+from starqe.queries.formula import Atom, Variable
+from starqe.queries.query import Query
 from starqe.queries.shape import SHAPES, TARGET, NodeKind, Shape, node_kind
+from starqe.queries.text import hypergraph, reified, relation_text, term_text
 
 HERE = Path(__file__).parent
 INK, SOFT = "#1f2933", "#52606d"
@@ -108,13 +111,57 @@ def shapes_figure() -> plt.Figure:
     return figure
 
 
+P, U = Variable("p"), Variable("u")
+QUERY = Query.conjunction([Atom("photoelectric", "discoveredBy", P), Atom(P, "educatedAt", U, (("degree", "BSc"),))], "u")
+PLACES: dict[str, Point] = {"photoelectric": (-4.4, 0.0), "?p": (0.0, 0.0), "?u": (4.4, 0.0), "BSc": (2.2, 1.3)}
+BLANKS: dict[str, Point] = {"_:0": (-2.2, 0.0), "_:1": (2.2, 0.0), "discoveredBy": (-2.2, -1.3), "educatedAt": (2.2, -1.3)}
+HYPEREDGES = ("#bfdbfe", "#bbf7d0")
+
+
+def draw_term(axes: Axes, name: str, centre: Point) -> None:
+    """Draws a term of the query with its name below, or above where an edge would cross it."""
+    kind: NodeKind = "target" if name == "?u" else "variable" if name == "?p" else "blank" if name.startswith("_:") else "anchor"
+    draw_node(axes, centre, kind, name.removeprefix("_:") if kind != "anchor" else "")
+    if kind == "anchor":
+        x, y = centre
+        axes.text(x, y + (0.3 if y > 0 else -0.3), name, ha="center", va="bottom" if y > 0 else "top", fontsize=9.5, color=INK, zorder=4)
+
+
+def forms_figure() -> plt.Figure:
+    """Draws one query as a hyper-relational graph, a hypergraph and a reified graph, each from its text."""
+    figure, panels = plt.subplots(3, 1, figsize=(8.0, 8.5), layout="constrained")
+    for axes, title in zip(panels, ("hyper-relational graph", "hypergraph", "reified graph"), strict=True):
+        axes.set_title(title, fontsize=13, fontweight="bold", color=INK)
+        for name, centre in PLACES.items():
+            if name != "BSc" or title != "hyper-relational graph":
+                draw_term(axes, name, centre)
+        _frame(axes, 0.0, 1.9)
+        axes.set_xlim(-5.4, 5.4)
+    for atom in QUERY.conjuncts("a picture"):
+        draw_edge(panels[0], PLACES[term_text(atom.head)], PLACES[term_text(atom.tail)], relation_text(atom))
+    for color, line in zip(HYPEREDGES, hypergraph(QUERY).splitlines(), strict=True):
+        relation, _, terms = line.partition(" ")
+        points = [PLACES[term] for term in terms.strip("{}").split(", ")]
+        look = {"facecolor": color, "edgecolor": color, "linewidth": 40, "joinstyle": "round", "capstyle": "round"}
+        panels[1].add_patch(Polygon(points, closed=True, alpha=0.6, zorder=1, **look))
+        x, y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
+        panels[1].text(x, y if len(points) > 2 else y + 0.45, relation, ha="center", va="center", fontsize=9.5, color=INK, zorder=5)
+    for name, centre in BLANKS.items():
+        draw_term(panels[2], name, centre)
+    for line in reified(QUERY).splitlines():
+        blank, relation, term = line.split(" ")
+        draw_edge(panels[2], BLANKS[blank], {**PLACES, **BLANKS}[term], relation.removeprefix("rdf:"))
+    return figure
+
+
 def main() -> None:
     """Writes every picture."""
     mpl.use("Agg")
     mpl.rcParams |= {"svg.hashsalt": "starqe", "font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans"}
-    figure = shapes_figure()
-    figure.savefig(HERE / "shapes.svg", facecolor="white", metadata={"Date": None})
-    plt.close(figure)
+    for name, draw in (("shapes", shapes_figure), ("forms", forms_figure)):
+        figure = draw()
+        figure.savefig(HERE / f"{name}.svg", facecolor="white", metadata={"Date": None})
+        plt.close(figure)
 
 
 if __name__ == "__main__":
