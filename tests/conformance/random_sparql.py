@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from starqe.kg import Graph, Statement
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+KNOWN = "SERVICE <urn:starqe:known> "
+"""A group that only facts may match: where nothing is predicted, it is a group like any other, and a store is asked without it."""
 MOST_PATTERNS = 6
 """A text that has this many triple patterns gets no further groups."""
 FAN = 12
@@ -21,11 +23,9 @@ LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 
 @dataclass(frozen=True)
 class Text:
-    """A text as it is sent to starqe, and as a store is asked for the rows of entities."""
+    """A SPARQL text, and what of its rows is determined."""
 
-    sent: str
-    entities: str
-    """The same text with a filter that no variable stands for a reifier: to a store, a statement is a node like others."""
+    sparql: str
     ordered: tuple[str, ...] = ()
     """The variables of ORDER BY."""
     reduced: bool = False
@@ -82,7 +82,7 @@ class SparqlTexts:
         columns = "*" if self._chance(0.3) else self._listed(self._some(names, 3))
         if columns != "*" and self._chance(0.08):
             columns += f" (STRLEN(STR({names[0]})) AS {self._new()})"
-        return self._text(f"SELECT {modifier}{columns} WHERE", group, reduced=modifier == "REDUCED ")
+        return Text(f"SELECT {modifier}{columns} WHERE {group}", reduced=modifier == "REDUCED ")
 
     def _ordered(self) -> Text:
         scope = _Scope()
@@ -91,7 +91,7 @@ class SparqlTexts:
         keys = " ".join(self._one((name, 2), (f"DESC({name})", 1)) for name in names)
         limit = self._one(("", 1), (f" LIMIT {self._random.randint(0, 5)}", 2), (f" LIMIT 3 OFFSET {self._random.randint(0, 3)}", 1))
         distinct = self._one(("", 2), ("DISTINCT ", 1))
-        return self._text(f"SELECT {distinct}{self._listed(names)} WHERE", group, f" ORDER BY {keys}{limit}", ordered=tuple(names))
+        return Text(f"SELECT {distinct}{self._listed(names)} WHERE {group} ORDER BY {keys}{limit}", tuple(names))
 
     def _aggregate(self) -> Text:
         scope = _Scope()
@@ -104,70 +104,59 @@ class SparqlTexts:
             (f"MAX(STRLEN(STR({counted})))", 1), (f"SUM(STRLEN(STR({counted})))", 1),
         )  # fmt: skip
         if self._chance(0.3):
-            return self._text(f"SELECT ({function} AS {total}) WHERE", group)
+            return Text(f"SELECT ({function} AS {total}) WHERE {group}")
         having = f" HAVING ({function} > 1)" if self._chance(0.3) and "MIN" not in function else ""
-        return self._text(f"SELECT {key} ({function} AS {total}) WHERE", group, f" GROUP BY {key}{having}")
+        return Text(f"SELECT {key} ({function} AS {total}) WHERE {group} GROUP BY {key}{having}")
 
     def _ask(self) -> Text:
-        return self._text("ASK", self._group(_Scope(), depth=2))
+        return Text(f"ASK {self._group(_Scope(), depth=2)}")
 
     def _construct(self) -> Text:
         scope = _Scope()
         group = self._group(scope, depth=1)
         names = self._some(list(scope.witness), 2)
         subject, value = names[0], names[-1]
-        return self._text(f"CONSTRUCT {{ {subject} <urn:related> {value} . {value} <urn:back> {subject} }} WHERE", group)
+        return Text(f"CONSTRUCT {{ {subject} <urn:related> {value} . {value} <urn:back> {subject} }} WHERE {group}")
 
     def _describe(self) -> Text:
-        return Text(*[f"DESCRIBE {self._entity(self._random.choice(self._statements).head)}"] * 2)
+        return Text(f"DESCRIBE {self._entity(self._random.choice(self._statements).head)}")
 
-    def _text(self, before: str, group: tuple[str, str], after: str = "", ordered: tuple[str, ...] = (), reduced: bool = False) -> Text:
-        return Text(f"{before} {group[0]}{after}", f"{before} {group[1]}{after}", ordered, reduced)
+    # The parts of groups.
 
-    # Groups. Each part is written twice: as it is sent, and with filters that leave out reifiers.
-
-    def _group(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _group(self, scope: _Scope, depth: int) -> str:
         outer, scope.local = scope.local, []
         parts = [self._pattern(scope) for _ in range(self._one((1, 3), (2, 4), (3, 1)))]
         if depth and self._patterns < MOST_PATTERNS:
-            further: list[tuple[Callable[[_Scope, int], tuple[str, str]], int]] = [
+            further: list[tuple[Callable[[_Scope, int], str], int]] = [
                 (self._filter, 5), (self._optional, 3), (self._union, 4), (self._minus, 2), (self._exists, 3), (self._values, 3),
-                (self._bind, 1), (self._subselect, 1), (self._labels, 1), (self._nested, 1), (self._path, 4),
+                (self._bind, 1), (self._subselect, 1), (self._labels, 1), (self._nested, 2), (self._path, 4),
             ]  # fmt: skip
             parts += [self._one(*further)(scope, depth - 1) for _ in range(self._one((0, 3), (1, 5), (2, 3)))]
         scope.local = [*outer, *scope.local]
-        return "{ " + " ".join(sent for sent, _ in parts) + " }", "{ " + " ".join(asked for _, asked in parts) + " }"
+        return "{ " + " ".join(parts) + " }"
 
-    def _pattern(self, scope: _Scope) -> tuple[str, str]:
+    def _pattern(self, scope: _Scope) -> str:
         """A triple pattern from a statement that shares a witness with the group, as plain triple or with qualifiers."""
         self._patterns += 1
         statement = self._statement(scope)
         head, tail = self._terms(scope, statement)
         relation = self._relation(statement.relation)
-        other = ""
         if self._chance(0.15) and not (head.startswith("?") and tail.startswith("?")):
-            relation = other = self._other(scope)
-        # A qualifier is a triple from a reifier: where its key is also a relation, a store finds the reifier as a subject.
-        mixed = head.startswith("?") and (other or statement.relation in self._keys)
-        leave_out = f" FILTER (!isBlank({head}))" if mixed else ""
-        if other:
-            leave_out += f" FILTER ({other} NOT IN (<{RDF}reifies>, {LABEL}))"
+            relation = self._other(scope)
         pairs = list(statement.qualifiers)
         if not pairs or self._chance(0.3):
-            sent = f"{head} {relation} {tail} ."
-            return sent, sent + leave_out
+            return f"{head} {relation} {tail} ."
         written = self._pairs(scope, self._some(pairs, 2))
         match self._random.randrange(10):
             case 0 | 1 | 2 | 3:
-                sent = f"{head} {relation} {tail} {{| {written} |}} ."
+                return f"{head} {relation} {tail} {{| {written} |}} ."
             case 4 | 5 | 6:
-                sent = f"<< {head} {relation} {tail} >> {written} . {head} {relation} {tail} ."
+                return f"<< {head} {relation} {tail} >> {written} . {head} {relation} {tail} ."
             case 7 if self._patterns < 3:  # without the triple itself, which is slow in a store
-                sent = f"<< {head} {relation} {tail} >> {written} ."
+                return f"<< {head} {relation} {tail} >> {written} ."
             case _:
                 reifier = self._new()
-                sent = f"{head} {relation} {tail} . {reifier} <{RDF}reifies> <<( {head} {relation} {tail} )>> . {reifier} {written} ."
-        return sent, sent + leave_out
+                return f"{head} {relation} {tail} . {reifier} <{RDF}reifies> <<( {head} {relation} {tail} )>> . {reifier} {written} ."
 
     def _pairs(self, scope: _Scope, pairs: Iterable[tuple[str, str]]) -> str:
         written = []
@@ -178,7 +167,7 @@ class SparqlTexts:
             written.append(f"{self._relation(key)} {term}")
         return " ; ".join(written)
 
-    def _path(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _path(self, scope: _Scope, depth: int) -> str:
         """A property path from a witness along real statements."""
         self._patterns += 1
         start, place = self._random.choice(list(scope.held().items()))
@@ -202,12 +191,10 @@ class SparqlTexts:
         end = self._entity(place) if self._chance(0.3) else self._variable(scope, place)
         if not start.startswith("?") and not end.startswith("?"):
             end = self._variable(scope, place)
-        sent = f"{start} {path} {end} ."
-        left_out = f" FILTER (!isBlank({start}) && !isBlank({end}))" if path.startswith(("!", "^")) or "*" in path or "?" in path else ""
-        return sent, sent + left_out
+        return f"{start} {path} {end} ."
 
-    def _filter(self, scope: _Scope, depth: int) -> tuple[str, str]:
-        return (f"FILTER ({self._condition(scope, depth)})",) * 2  # type: ignore[return-value]
+    def _filter(self, scope: _Scope, depth: int) -> str:
+        return f"FILTER ({self._condition(scope, depth)})"
 
     def _condition(self, scope: _Scope, depth: int) -> str:
         name, other = (self._random.choice(list(scope.witness)) for _ in range(2))
@@ -224,50 +211,50 @@ class SparqlTexts:
         sign = self._random.choice(["&&", "||"])
         return self._one((f"{simple} {sign} {self._condition(scope, depth - 1)}", 3), (f"!({simple})", 1))
 
-    def _optional(self, scope: _Scope, depth: int) -> tuple[str, str]:
-        return self._prefixed("OPTIONAL", self._group(scope, depth))
+    def _optional(self, scope: _Scope, depth: int) -> str:
+        return f"OPTIONAL {self._group(scope, depth)}"
 
-    def _minus(self, scope: _Scope, depth: int) -> tuple[str, str]:
-        return self._prefixed("MINUS", self._group(_Scope(dict(scope.witness), local=list(scope.local)), depth))
+    def _minus(self, scope: _Scope, depth: int) -> str:
+        return f"MINUS {self._group(_Scope(dict(scope.witness), local=list(scope.local)), depth)}"
 
-    def _exists(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _exists(self, scope: _Scope, depth: int) -> str:
         word = self._one(("FILTER NOT EXISTS", 2), ("FILTER EXISTS", 1))
-        return self._prefixed(word, self._group(_Scope(dict(scope.witness), local=list(scope.local)), depth))
+        return f"{word} {self._group(_Scope(dict(scope.witness), local=list(scope.local)), depth)}"
 
-    def _nested(self, scope: _Scope, depth: int) -> tuple[str, str]:
-        return self._group(scope, depth)
+    def _nested(self, scope: _Scope, depth: int) -> str:
+        return f"{self._one(('', 2), (KNOWN, 1))}{self._group(scope, depth)}"
 
-    def _union(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _union(self, scope: _Scope, depth: int) -> str:
         groups = [self._group(scope, depth) for _ in range(self._one((2, 4), (3, 1)))]
-        return " UNION ".join(sent for sent, _ in groups), " UNION ".join(asked for _, asked in groups)
+        return " UNION ".join(groups)
 
-    def _values(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _values(self, scope: _Scope, depth: int) -> str:
         names = self._some(list(scope.witness), 2)
         rows = []
         for _ in range(self._random.randint(1, 3)):
             cells = [self._entity(self._random.choice(self._near(scope.witness[name]))) for name in names]
             rows.append(" ".join("UNDEF" if self._chance(0.1) else cell for cell in cells))
         if len(names) == 1 and "UNDEF" not in rows:
-            return (f"VALUES {names[0]} {{ {' '.join(rows)} }}",) * 2  # type: ignore[return-value]
-        return (f"VALUES ({self._listed(names)}) {{ {' '.join(f'({row})' for row in rows)} }}",) * 2  # type: ignore[return-value]
+            return f"VALUES {names[0]} {{ {' '.join(rows)} }}"
+        return f"VALUES ({self._listed(names)}) {{ {' '.join(f'({row})' for row in rows)} }}"
 
-    def _bind(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _bind(self, scope: _Scope, depth: int) -> str:
         name, new = self._random.choice(list(scope.witness)), self._new()
         scope.others.append(new)
-        return (self._one((f"BIND (STR({name}) AS {new})", 1), (f"BIND ({name} AS {new})", 1)),) * 2  # type: ignore[return-value]
+        return self._one((f"BIND (STR({name}) AS {new})", 1), (f"BIND ({name} AS {new})", 1))
 
-    def _subselect(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _subselect(self, scope: _Scope, depth: int) -> str:
         inner = _Scope(dict(scope.witness), local=list(scope.local))
         group = self._group(inner, depth)
         names = self._some(list(inner.witness), 2)
         for name in names:
             scope.witness.setdefault(name, inner.witness[name])
-        return self._prefixed(f"{{ SELECT DISTINCT {self._listed(names)}", group, " }")
+        return f"{{ SELECT DISTINCT {self._listed(names)} {group} }}"
 
-    def _labels(self, scope: _Scope, depth: int) -> tuple[str, str]:
+    def _labels(self, scope: _Scope, depth: int) -> str:
         name, label = self._random.choice(list(scope.witness)), self._other(scope)
         language = self._one(("", 1), (f' FILTER (LANG({label}) = "en")', 2), (f' FILTER (LANGMATCHES(LANG({label}), "de"))', 1))
-        return (f"{name} {LABEL} {label} .{language}",) * 2  # type: ignore[return-value]
+        return f"{name} {LABEL} {label} .{language}"
 
     # Terms.
 
@@ -331,9 +318,6 @@ class SparqlTexts:
         return str(self._graph.names.relations.term(relation))
 
     # Chance.
-
-    def _prefixed(self, before: str, group: tuple[str, str], after: str = "") -> tuple[str, str]:
-        return f"{before} {group[0]}{after}", f"{before} {group[1]}{after}"
 
     def _one(self, *weighted: tuple[object, int]):  # type: ignore[no-untyped-def]
         return self._random.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]

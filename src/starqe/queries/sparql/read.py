@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from starqe.errors import KnownOnlyError, SparqlError
+from starqe.errors import KnownOnlyError, SparqlError, UnknownNameError
 from starqe.kg.graph import Graph
 from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, free_variables, relation_variables, substitute
 from starqe.queries.query import Query
@@ -48,13 +48,13 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     if max_atoms is not None and reader.atoms > max_atoms:
         raise error_at(group, f"a query has at most {max_atoms:,} patterns here, found {reader.atoms:,}", "Ask several queries")
     _check_kinds(reader)
-    columns = _columns(form, group, reader, cases)
+    columns = _columns(form, [group, *(part for part in tree.children if is_tree(part, "values"))], reader, cases)
     shown = [name for name in columns if name not in RESERVED]
     alternatives = tuple(_alternative(case, shown, group) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case))
     if not alternatives:
         raise known_only(group, "no pattern")
     if lost := [name for name in shown if not any(name in one.bound for one in alternatives)]:
-        token = next(token for token in variables_of(form) if token[1:] == lost[0])
+        token = next(token for token in variables_of(tree) if token[1:] == lost[0])
         rule = f"SELECT shows variables of the patterns, and {token} is in none"
         raise error_at(token, rule, "Is it spelled as in the pattern?", kind=KnownOnlyError)
     return SparqlRequest(
@@ -85,7 +85,16 @@ def known_text(text: str, graph: Graph) -> str:
     for kind in ("graph", "dataset"):
         for part in tree.find_data(kind):
             raise refused(part, kind)
-    terms = _terms(tree, graph)
+    try:
+        terms = _terms(tree, graph)
+        _find_names(tree, terms)
+    except UnknownNameError:  # a relative IRI, which the store resolves
+        return text
+    return store_text(text, tree, terms) or text
+
+
+def _find_names(tree: Node, terms: SparqlTerms) -> None:
+    """Finds what the strings in triple patterns name."""
     for triples in tree.find_data("triples"):
         _name(triples.children[0], terms)
     for pair in tree.find_data("pair"):
@@ -96,7 +105,6 @@ def known_text(text: str, graph: Graph) -> str:
         if not terms.is_label(simple(pair.children[0])):
             for object_ in pair.children[1:]:
                 _name(object_.children[0], terms)
-    return store_text(text, tree, terms) or text
 
 
 def _name(node: Node, terms: SparqlTerms) -> None:
@@ -157,7 +165,7 @@ def _check_kinds(reader: GroupReader) -> None:
             raise known_only(node, "statement as node")
 
 
-def _columns(form: Node, group: Node, reader: GroupReader, cases: list[Case]) -> tuple[str, ...]:
+def _columns(form: Node, places: Sequence[Node], reader: GroupReader, cases: list[Case]) -> tuple[str, ...]:
     """Returns the names of the columns: those of SELECT, or what a template needs."""
     if form.data == "ask":
         return ()
@@ -171,8 +179,8 @@ def _columns(form: Node, group: Node, reader: GroupReader, cases: list[Case]) ->
     if getattr(projection.children[0], "type", None) == "STAR":
         if reader.reifiers:
             raise known_only(projection, "statement in a row")
-        bound = {variable.name for case in cases for variable in case.bound}
-        return tuple(dict.fromkeys(token[1:] for token in variables_of(group) if token[1:] in bound))
+        # Also those that no case binds, such as in a group whose condition never holds.
+        return tuple(dict.fromkeys(token[1:] for place in places for token in _visible(place)))
     for token in projection.children:
         if (name := token[1:]) in reader.reifiers:
             raise known_only(token, "statement in a row")
@@ -182,6 +190,13 @@ def _columns(form: Node, group: Node, reader: GroupReader, cases: list[Case]) ->
     if set(names) <= set(RESERVED):
         raise error_at(projection, f"SELECT names a variable to be found, found {', '.join(names)} only", "Name one of a pattern")
     return tuple(names)
+
+
+def _visible(node: Node) -> list[Node]:
+    """Returns the variables that a group binds: all but those of its conditions and of MINUS."""
+    if not hasattr(node, "children") or is_tree(node, "filter", "minus"):
+        return [] if hasattr(node, "children") else variables_of(node)
+    return [token for child in node.children for token in _visible(child)]
 
 
 def _has_atoms(case: Case) -> bool:

@@ -100,6 +100,7 @@ class SparqlTerms:
                 name,
                 f"an IRI begins with a scheme such as http: unless there is a BASE, found {shortened(name)}",
                 "Declare BASE <…>, or use a prefix",
+                kind=UnknownNameError,
             )
         try:
             resolved = next(iter(parse(f"<a:a> <{written}> <a:a> .", format=RdfFormat.TURTLE, base_iri=self._base))).predicate
