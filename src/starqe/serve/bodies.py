@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from starqe.ask import THRESHOLD
 from starqe.config import Section
@@ -35,11 +35,19 @@ class CheckBody(Section):
 
 
 class ExplainBody(Section):
-    """A query, and one entity that may answer it."""
+    """A query, and one row that may answer it: its entity, or its values by column."""
 
     query: QueryText
-    entity: str = Field(examples=["AlbertEinstein"])
-    """The entity: its identifier, the last part of an IRI, or its label."""
+    entity: str | None = Field(default=None, examples=["AlbertEinstein"])
+    """The value of the first column: its identifier, the last part of an IRI, or its label."""
+    row: dict[str, str] | None = Field(default=None, examples=[{"who": "AlbertEinstein"}])
+    """Values of columns, by the names of their variables; columns without a value may have any."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "ExplainBody":
+        if (self.entity is None) == (self.row is None):
+            raise ValueError("either 'entity' or 'row' says what to explain")
+        return self
 
 
 class Named(_Given):
@@ -76,6 +84,41 @@ class Node(_Given):
     label: str
 
 
+class Placed(Named):
+    """What stands as a relation or as a qualifier value of a query."""
+
+    kind: str = Field(default="anchor", examples=["target"])
+    """anchor, variable or target."""
+    variable: str | None = None
+    """The variable, as it is written; in an explanation it has a value."""
+
+
+class PlacedPair(Pair):
+    """A qualifier pair of a query."""
+
+    relation: Placed
+    value: Placed
+
+
+class Mark(_Given):
+    """What a condition is part of: an option of a union, or a negation."""
+
+    kind: str = Field(examples=["option"])
+    """option or not."""
+    text: str = Field(examples=["option A"])
+    """What is written beside the condition; conditions of one option, or of one negation, have the same."""
+    title: str
+
+
+class Condition(_Given):
+    """A comparison of two entities."""
+
+    text: str = Field(examples=["?x ≠ ?y"])
+    marks: list[Mark] = []
+    holds: bool | None = None
+    """In an explanation: whether it is met."""
+
+
 class Edge(_Given):
     """A statement that is asked for."""
 
@@ -83,8 +126,12 @@ class Edge(_Given):
     """The node of its head."""
     to: str
     """The node of its tail."""
-    relation: Named
-    qualifiers: list[Pair]
+    relation: Placed
+    qualifiers: list[PlacedPair]
+    marks: list[Mark] = []
+    """The options and negations that it is part of, the outermost first."""
+    used: bool = True
+    """In an explanation: false for an option that does not explain the answer."""
     fact: bool | None = None
     """In an explanation: whether the graph has the statement."""
     probability: float | None = None
@@ -96,6 +143,7 @@ class Drawing(_Given):
 
     nodes: list[Node]
     edges: list[Edge]
+    conditions: list[Condition] = []
 
 
 class OneAnswer(Named):
@@ -179,6 +227,23 @@ class Reason(_Given):
     probability: float
     statements: list[str]
     """The statements of the graph that entail it, written with labels."""
+    used: bool = True
+    """Whether the answer rests on it: not if it is in another option than the one that explains the answer, or in a negation."""
+
+
+class Part(_Given):
+    """A part of the query with its truth: how far it holds for this answer."""
+
+    kind: str = Field(examples=["any"])
+    """statement, same (two entities are compared), all, any (options) or not."""
+    truth: float
+    reason: int | None = None
+    """Of a statement: its index among the reasons."""
+    left: Named | None = None
+    right: Named | None = None
+    chosen: int | None = None
+    """Of options: the index of the one that explains the answer."""
+    parts: list["Part"] = []
 
 
 class Views(_Given):
@@ -195,7 +260,7 @@ class Views(_Given):
 
 
 class ExplainAnswer(_Given):
-    """Why an entity answers a query."""
+    """Why a row answers a query."""
 
     answer: OneAnswer
     assignment: dict[str, Named]
@@ -206,6 +271,8 @@ class ExplainAnswer(_Given):
     """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     drawing: Drawing
     reasons: list[Reason]
+    derivation: Part
+    """How the reasons make up the query."""
     views: Views | None
     """For a prediction: the components of its probability."""
 
