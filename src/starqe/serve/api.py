@@ -14,7 +14,7 @@ from starqe import __version__
 from starqe.ask import Answer, Answers
 from starqe.kg import Graph, Vocabulary
 from starqe.queries.sparql.request import RESERVED, SparqlRequest
-from starqe.serve import bodies
+from starqe.serve import bodies, drawn
 from starqe.serve.drawing import draw_request, explained, one_answer
 from starqe.serve.results import iri
 from starqe.serve.service import AskOptions, Service
@@ -61,7 +61,7 @@ def _row(answer: Answer, graph: Graph) -> bodies.Row:
         name: None if one is None else bodies.Bound(entity=one.value, label=one.label, kind=one.kind, iri=iri(one, graph.names))
         for name, one in answer.bindings.items()
     }
-    support = {name: bodies.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
+    support = {name: drawn.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
     first = next(iter(answer.bindings.values()), None)
     return bodies.Row(**one_answer(answer).model_dump(), iri=iri(first, graph.names), support=support, bindings=bindings)
 

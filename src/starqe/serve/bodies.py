@@ -2,18 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from starqe.ask import THRESHOLD
 from starqe.config import Section
+from starqe.serve.drawn import Body, Drawing, Named, Pair
 
 EXAMPLE = "PREFIX : <https://starqe.example/science/>\nSELECT ?who WHERE { ?who <https://starqe.example/science/relation/bornIn> :Ulm }"
 
 QueryText = Annotated[str, Field(description="The query, in SPARQL.", examples=[EXAMPLE])]
-
-
-class _Given(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True, populate_by_name=True)
 
 
 class AskBody(Section):
@@ -50,102 +47,6 @@ class ExplainBody(Section):
         return self
 
 
-class Named(_Given):
-    """An entity or a relation."""
-
-    entity: str
-    """Its identifier."""
-    label: str
-    """Its label, or else the identifier."""
-
-
-class Pair(_Given):
-    """A qualifier pair."""
-
-    relation: Named
-    value: Named
-
-
-class WeighedPair(Pair):
-    """A qualifier pair, and its contribution."""
-
-    difference: float | None = None
-    """For a prediction: its probability with all pairs, minus that without this one."""
-
-
-class Node(_Given):
-    """A variable, or one place where an entity is given."""
-
-    id: str
-    kind: str = Field(examples=["target"])
-    """anchor, variable or target."""
-    entity: str | None = None
-    """The given entity, or the value of a variable in an explanation."""
-    label: str
-
-
-class Placed(Named):
-    """What stands as a relation or as a qualifier value of a query."""
-
-    kind: str = Field(default="anchor", examples=["target"])
-    """anchor, variable or target."""
-    variable: str | None = None
-    """The variable, as it is written; in an explanation it has a value."""
-
-
-class PlacedPair(Pair):
-    """A qualifier pair of a query."""
-
-    relation: Placed
-    value: Placed
-
-
-class Mark(_Given):
-    """What a condition is part of: an option of a union, or a negation."""
-
-    kind: str = Field(examples=["option"])
-    """option or not."""
-    text: str = Field(examples=["option A"])
-    """What is written beside the condition; conditions of one option, or of one negation, have the same."""
-    title: str
-
-
-class Condition(_Given):
-    """A comparison of two entities."""
-
-    text: str = Field(examples=["?x ≠ ?y"])
-    marks: list[Mark] = []
-    holds: bool | None = None
-    """In an explanation: whether it is met."""
-
-
-class Edge(_Given):
-    """A statement that is asked for."""
-
-    from_: str = Field(alias="from")
-    """The node of its head."""
-    to: str
-    """The node of its tail."""
-    relation: Placed
-    qualifiers: list[PlacedPair]
-    marks: list[Mark] = []
-    """The options and negations that it is part of, the outermost first."""
-    used: bool = True
-    """In an explanation: false for an option that does not explain the answer."""
-    fact: bool | None = None
-    """In an explanation: whether the graph has the statement."""
-    probability: float | None = None
-    """In an explanation: the probability of the statement alone."""
-
-
-class Drawing(_Given):
-    """A query as a graph."""
-
-    nodes: list[Node]
-    edges: list[Edge]
-    conditions: list[Condition] = []
-
-
 class OneAnswer(Named):
     """An answer entity."""
 
@@ -175,7 +76,7 @@ class Row(OneAnswer):
     """What every column holds; null where the row binds nothing."""
 
 
-class Counts(_Given):
+class Counts(Body):
     """The number of rows, and of those that are shown."""
 
     known: int
@@ -186,7 +87,7 @@ class Counts(_Given):
     predicted_shown: int
 
 
-class AskAnswer(_Given):
+class AskAnswer(Body):
     """The answers: known rows first, then predicted ones, the most probable first.
 
     Known rows are those of SPARQL; predicted rows are distinct, and none of them is known.
@@ -207,13 +108,20 @@ class AskAnswer(_Given):
     """How long it took, waiting included."""
 
 
-class CheckAnswer(_Given):
+class CheckAnswer(Body):
     """The query as it was understood."""
 
     drawing: Drawing
 
 
-class Reason(_Given):
+class WeighedPair(Pair):
+    """A qualifier pair, and its contribution."""
+
+    difference: float | None = None
+    """For a prediction: its probability with all pairs, minus that without this one."""
+
+
+class Reason(Body):
     """One statement that an answer rests on."""
 
     edge: int
@@ -231,7 +139,7 @@ class Reason(_Given):
     """Whether the answer rests on it: not if it is in another option than the one that explains the answer, or in a negation."""
 
 
-class Part(_Given):
+class Part(Body):
     """A part of the query with its truth: how far it holds for this answer."""
 
     kind: str = Field(examples=["any"])
@@ -243,10 +151,10 @@ class Part(_Given):
     right: Named | None = None
     chosen: int | None = None
     """Of options: the index of the one that explains the answer."""
-    parts: list["Part"] = []
+    parts: list["Part"] = Field(default_factory=list)
 
 
-class Views(_Given):
+class Views(Body):
     """The two views that make up the probability of a predicted answer."""
 
     statements: float
@@ -259,7 +167,7 @@ class Views(_Given):
     """How much the first view counts, from 0 to 1; the second has the rest."""
 
 
-class ExplainAnswer(_Given):
+class ExplainAnswer(Body):
     """Why a row answers a query."""
 
     answer: OneAnswer
@@ -293,32 +201,32 @@ class FoundRelation(FoundName):
     """The number of qualifiers with this relation."""
 
 
-class Entities(_Given):
+class Entities(Body):
     """Entities that were looked up, the best match first."""
 
     entities: list[FoundName]
 
 
-class Relations(_Given):
+class Relations(Body):
     """Relations that were looked up: the best match first, or without a text the most frequent first."""
 
     relations: list[FoundRelation]
 
 
-class Example(_Given):
+class Example(Body):
     """An example query for this graph."""
 
     title: str
     query: str
 
 
-class Examples(_Given):
+class Examples(Body):
     """Example queries for this graph."""
 
     examples: list[Example]
 
 
-class GraphAnswer(_Given):
+class GraphAnswer(Body):
     """The graph that is asked, in numbers."""
 
     name: str
@@ -330,13 +238,13 @@ class GraphAnswer(_Given):
     """The version of starqe."""
 
 
-class Health(_Given):
+class Health(Body):
     """The service is running."""
 
     status: str = "ok"
 
 
-class ErrorPart(_Given):
+class ErrorPart(Body):
     """What went wrong."""
 
     kind: str = Field(examples=["SparqlError"])
@@ -353,7 +261,7 @@ class ErrorPart(_Given):
     """Possible replacements for the text at the error, the best first."""
 
 
-class ErrorBody(_Given):
+class ErrorBody(Body):
     """The body of every error."""
 
     error: ErrorPart

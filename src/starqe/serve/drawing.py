@@ -12,17 +12,17 @@ from starqe.queries.formula import Formula, Same, Term, relation_variables, subs
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.reason import Equation, Group, Reason
 from starqe.reason.executor.derivation import Part
-from starqe.serve import bodies
+from starqe.serve import bodies, drawn
 
 
-def named(vocabulary: Vocabulary, term: Term) -> bodies.Named:
+def named(vocabulary: Vocabulary, term: Term) -> drawn.Named:
     """Returns an entity or a relation with its label; the label of a variable is its name."""
     if isinstance(term, Variable):
-        return bodies.Named(entity=str(term), label=str(term))
-    return bodies.Named(entity=term, label=vocabulary.label(vocabulary.id(term)))
+        return drawn.Named(entity=str(term), label=str(term))
+    return drawn.Named(entity=term, label=vocabulary.label(vocabulary.id(term)))
 
 
-def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> bodies.Drawing:
+def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> drawn.Drawing:
     """Draws a query; an explanation fills in its variables and says which edges are facts.
 
     Edges are in the order of the atoms of the plain form. A variable is one node, or one for each branch or negation that it belongs
@@ -31,7 +31,7 @@ def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> 
     return _Drawer(query, graph, explanation).drawing()
 
 
-def draw_request(request: SparqlRequest, graph: Graph) -> bodies.Drawing:
+def draw_request(request: SparqlRequest, graph: Graph) -> drawn.Drawing:
     """Draws what a text asks for: what all its alternatives share, and what is optional or one of several options."""
     plain = [alternative.query.plain_form() for alternative in request.alternatives]
     answers = dict.fromkeys(variable for query in plain for variable in query.answers)
@@ -63,7 +63,7 @@ class _Scope:
     """The variables that other parts speak of, and the answers."""
     nodes: Mapping[Variable, str]
     """The ids of the nodes of variables that have one for this part alone."""
-    marks: tuple[bodies.Mark, ...] = ()
+    marks: tuple[drawn.Mark, ...] = ()
     used: bool = True
     """Whether the answer rests on it: not for the branches of a union that do not explain it."""
 
@@ -79,13 +79,13 @@ class _Drawer:
         self._groups: dict[type, int] = {kind: len(list(_groups(self._query.formula, kind))) for kind in (Or, Not)}
         self._counted: dict[type, int] = {Or: 0, Not: 0}
         self._entered = 0
-        self.nodes: dict[str, bodies.Node] = {}
-        self.edges: list[bodies.Edge] = []
-        self.conditions: list[bodies.Condition] = []
+        self.nodes: dict[str, drawn.Node] = {}
+        self.edges: list[drawn.Edge] = []
+        self.conditions: list[drawn.Condition] = []
 
-    def drawing(self) -> bodies.Drawing:
+    def drawing(self) -> drawn.Drawing:
         self._add(self._query.formula, self._root, _Scope(frozenset(self._query.answers), {}))
-        return bodies.Drawing(nodes=list(self.nodes.values()), edges=self.edges, conditions=self.conditions)
+        return drawn.Drawing(nodes=list(self.nodes.values()), edges=self.edges, conditions=self.conditions)
 
     def _add(self, formula: Formula, part: Part | None, scope: _Scope) -> None:
         inner = part.parts if isinstance(part, Group) else (None,) * len(getattr(formula, "parts", "1"))
@@ -103,11 +103,11 @@ class _Drawer:
             case Or():
                 number, title = self._number(Or), f"One of {len(formula.parts)} options: at least one of them holds"
                 for place, (one, of_part) in enumerate(zip(formula.parts, inner, strict=True)):
-                    mark = bodies.Mark(kind="option", text=f"option {number}{ascii_uppercase[place % 26]}", title=title)
+                    mark = drawn.Mark(kind="option", text=f"option {number}{ascii_uppercase[place % 26]}", title=title)
                     used = scope.used and (not isinstance(part, Group) or place == part.chosen)
                     self._add(one, of_part, replace(self._inside(one, mark, scope), used=used))
 
-    def _inside(self, formula: Formula, mark: bodies.Mark, scope: _Scope) -> _Scope:
+    def _inside(self, formula: Formula, mark: drawn.Mark, scope: _Scope) -> _Scope:
         """Enters a branch or a negation: the variables that it has for itself get nodes of their own."""
         self._entered += 1
         own = {variable: f"{variable.name}@{self._entered}" for variable in variables_of(formula) - scope.outer}
@@ -118,18 +118,18 @@ class _Drawer:
         self._counted[kind] += 1
         return str(self._counted[kind]) if self._groups[kind] > 1 else ""
 
-    def _negation(self, formula: Not[Atom | Same]) -> bodies.Mark:
+    def _negation(self, formula: Not[Atom | Same]) -> drawn.Mark:
         if isinstance(formula.part, Atom | Same):
             text, title = "not", "This must not hold"
         else:
             text, title = f"not together {self._number(Not)}".strip(), "These must not hold together"
-        return bodies.Mark(kind="not", text=text, title=title)
+        return drawn.Mark(kind="not", text=text, title=title)
 
     def _edge(self, atom: Atom, reason: Reason | None, scope: _Scope) -> None:
         number, filled = len(self.edges), reason.atom if reason else atom
-        marks = [bodies.Mark(kind="option", text="optional", title="Shown where there is one")] if atom in self._optional else []
+        marks = [drawn.Mark(kind="option", text="optional", title="Shown where there is one")] if atom in self._optional else []
         pairs = [
-            bodies.PlacedPair(relation=self._placed(key, key_filled), value=self._placed(value, value_filled, entity=True))
+            drawn.PlacedPair(relation=self._placed(key, key_filled), value=self._placed(value, value_filled, entity=True))
             for (key, value), (key_filled, value_filled) in zip(atom.qualifiers, _aligned(atom, filled), strict=True)
         ]
         ends = (
@@ -138,7 +138,7 @@ class _Drawer:
         )
         head, tail = ends
         self.edges.append(
-            bodies.Edge(
+            drawn.Edge(
                 from_=head,
                 to=tail,
                 relation=self._placed(atom.relation, filled.relation),
@@ -158,25 +158,25 @@ class _Drawer:
         left, right = (named(vocabulary, term).label for term in terms)
         holds = None if equation is None else bool(equation.truth) != negated
         marks = list(scope.marks[:-1] if negated else scope.marks)
-        self.conditions.append(bodies.Condition(text=f"{left} {'≠' if negated else '='} {right}", marks=marks, holds=holds))
+        self.conditions.append(drawn.Condition(text=f"{left} {'≠' if negated else '='} {right}", marks=marks, holds=holds))
 
     def _node(self, term: Term, place: str, scope: _Scope, filled: str | None) -> str:
         graph = self._graph
         if isinstance(term, Variable):
             id_, kind = scope.nodes.get(term, term.name), "target" if term in self._query.answers else "variable"
             label = named(graph.entities, filled).label if filled is not None else str(term)
-            node = bodies.Node(id=id_, kind=kind, entity=filled, label=label)
+            node = drawn.Node(id=id_, kind=kind, entity=filled, label=label)
         else:
-            node = bodies.Node(id=place, kind="anchor", entity=term, label=named(graph.entities, term).label)
+            node = drawn.Node(id=place, kind="anchor", entity=term, label=named(graph.entities, term).label)
         return self.nodes.setdefault(node.id, node).id
 
-    def _placed(self, term: Term, filled: Term, entity: bool = False) -> bodies.Placed:
+    def _placed(self, term: Term, filled: Term, entity: bool = False) -> drawn.Placed:
         """What stands as a relation or as a qualifier value: given, or a variable."""
         one = named(self._graph.entities if entity else self._graph.relations, filled)
         if not isinstance(term, Variable):
-            return bodies.Placed(entity=one.entity, label=one.label)
+            return drawn.Placed(entity=one.entity, label=one.label)
         kind = "target" if term in self._query.answers else "variable"
-        return bodies.Placed(entity=one.entity, label=one.label, kind=kind, variable=str(term))
+        return drawn.Placed(entity=one.entity, label=one.label, kind=kind, variable=str(term))
 
 
 def _aligned(atom: Atom, filled: Atom) -> list[tuple[Term, Term]]:

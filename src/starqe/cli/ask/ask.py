@@ -11,7 +11,7 @@ import typer
 
 from starqe.cli.ask.known import known_json, print_known_csv, show_known
 from starqe.cli.ask.reasons import IRI, reasons_text, shown_label
-from starqe.cli.show import Json, Probability, csv_cell, print_table, say
+from starqe.cli.show import Json, Probability, as_probability, csv_cell, print_table, say
 from starqe.cli.show import as_json as to_json
 
 if TYPE_CHECKING:
