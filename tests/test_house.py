@@ -89,7 +89,7 @@ def test_a_file_name_in_several_folders_is_a_family():
     assert [name for name in sorted(FAMILIES) if f"`{name}`" not in text] == []
 
 
-LIBRARY = [path for path in MODULES if 0 <= floor(name_of(path)) <= ROOMS.index("experiments") + 1]
+LIBRARY = [path for path in MODULES if 0 <= floor(name_of(path)) <= ROOMS.index("serve") + 1]
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=name_of)

@@ -1,5 +1,6 @@
 """The front door: what `import starqe` offers to a notebook."""
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,15 @@ def test_a_graph_is_read_from_a_file_and_from_a_graph_folder(tmp_path: Path, kin
 def test_the_form_of_a_file_can_be_given(tmp_path: Path):
     (tmp_path / "facts.data").write_text("Einstein,bornIn,Ulm\n", encoding="utf-8")
     assert len(starqe.read(tmp_path / "facts.data", format="statements")) == 1
+
+
+@pytest.mark.full
+def test_the_examples_of_the_docstrings_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("read", "fit", "open"):  # what is fitted is opened
+        (example,) = doctest.DocTestFinder(recurse=False).find(getattr(starqe, name), name, globs={"starqe": starqe})
+        assert example.examples
+        assert doctest.DocTestRunner().run(example).failed == 0
 
 
 @pytest.mark.full

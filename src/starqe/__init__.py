@@ -1,10 +1,12 @@
 """Ask an incomplete knowledge graph: query embedding on hyper-relational knowledge graphs.
 
-    >>> import starqe
-    >>> graph = starqe.read("my-graph.ttl")
-    >>> answerer = starqe.fit(graph, "run", minutes=10)
-    >>> answerer = starqe.open("run")  # later, or elsewhere
-    >>> answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }')
+    import starqe
+
+    graph = starqe.read("my-graph.ttl")
+    answerer = starqe.fit(graph, "run", minutes=10)
+    answerer = starqe.open("run")  # later, or elsewhere
+    answers = answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }')
+    answers[0], len(answers), answers.predicted, answerer.explain(answers.query, answers[0])
 
 Importing this module loads neither torch nor any other large package; the functions do when they are called.
 """
@@ -51,10 +53,13 @@ __all__ = [
 
 
 def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A002  the usual word
-    """Reads a graph: a file or folder in any form that starqe knows, a graph folder, or a fetched data set by its name.
+    r"""Reads a graph: a file or folder in any form that starqe knows, a graph folder, or a fetched data set by its name.
 
+        >>> with open("statements.csv", "w") as file:
+        ...     print("Einstein,bornIn,Ulm", "Curie,bornIn,Warsaw,in,1867", sep="\n", file=file)
         >>> graph = starqe.read("statements.csv")
         >>> len(graph), len(graph.entities)
+        (2, 5)
 
     Args:
         source: The path, or the name of a data set.
@@ -86,7 +91,10 @@ def fit(
 ) -> "Answerer":
     """Trains a model of a graph, keeps it in the folder ``out``, and returns the answerer of questions about it.
 
-        >>> answerer = starqe.fit("my-graph.ttl", "run", minutes=10)
+        >>> from starqe.kg import embedded_graph  # or the path of a graph file
+        >>> answerer = starqe.fit(embedded_graph(), "run", minutes=0.05)  # ten minutes suit a graph of a few thousand statements
+        >>> answerer.ask('SELECT ?x { ?x "place of birth" "Ulm" }').known[0].label
+        'Albert Einstein'
 
     Args:
         source: A graph, or anything that `read` reads.
@@ -112,7 +120,10 @@ def open(  # noqa: A001  starqe.open(run), as one opens a file
 ) -> "Answerer":
     """Opens a run that was fitted or calibrated, to ask it.
 
-        >>> starqe.open("run").ask('SELECT ?x { ?x "educated at" "ETH Zurich" }')
+        >>> answerer = starqe.open("run")
+        >>> answers = answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }', top=2)
+        >>> [(answer.label, answer.known) for answer in answers][:2]
+        [('ETH Zurich', True), ('University of Zurich', True)]
 
     Args:
         run: The folder of the run.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from starqe.ask.answers import Answer, Answers, Counts
-from starqe.ask.explain import NARROWED, explain_known, explain_predicted, views_of
+from starqe.ask.explain import Explainer, Row
 from starqe.ask.explanation import Explanation
 from starqe.ask.known_rows import Binder, KnownRows, known_rows
 from starqe.ask.predicted_rows import Predicted, predicted_rows, wanted_of
@@ -21,7 +21,6 @@ from starqe.queries.sparql.read import known_text, read_sparql
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
-from starqe.ragged import IntArray
 from starqe.reason.calibration import AnswerProbability, RankedBy, load_calibration
 from starqe.reason.mixture import ENCODER, Mixture, Weights
 from starqe.reason.reasoner import Reasoner
@@ -200,25 +199,20 @@ class Answerer:
         """Ends the process that answers any SPARQL, if it was started."""
         self._store.close()
 
-    def explain(self, question: Question, entity: str, *, deadline: Deadline = NEVER) -> Explanation:
+    def explain(self, question: Question, row: Row, *, deadline: Deadline = NEVER) -> Explanation:
         """Explains one answer: by the statements that prove it, or by the best way in which it could hold.
 
+        Args:
+            question: SPARQL, or a `Query`.
+            row: What to explain: the value of the first column, values of columns by name, or a row of the answers.
+            deadline: When to stop.
+
         Raises:
-            InputError: No entity of the graph is called so, or several are.
-            UnsupportedError: It is not known, and the query has a form that cannot be predicted.
+            InputError: The row has a column or a value that the query does not, or a name that several entities have.
             DeadlineError: The time is up.
         """
-        request = self.read(question)
-        query = Query(request.query.formula, request.query.answers[:1])
-        id_ = self.graph.entities.resolve(entity)
-        known = answer(self._known, query, deadline=deadline)
-        if id_ in known:
-            return explain_known(self._executor, query, self._one_answer(query.target, id_, True, 1.0), deadline)
-        found = self._explained_probability(query, known, id_, deadline)
-        explanation = explain_predicted(self._executor, query, self._one_answer(query.target, id_, False, found), deadline)
-        views = views_of(self._mixture, self._executor, query, id_, deadline)
-        note = explanation.note if views.exact else f"{explanation.note} {NARROWED}"
-        return replace(explanation, calibrated=self.calibrated, views=views, note=note)
+        explainer = Explainer(self._executor, self._mixture, self._explained_probability, self.calibrated)
+        return explainer.explain(self.read(question), row, deadline)
 
     def _answers(
         self,
@@ -247,13 +241,13 @@ class Answerer:
         counts = Counts(found.count, found.exact, len(known), len(predicted))
         return Answers(request.query, request.columns, rows, self.splits, counts, tuple(notes), self.calibrated)
 
-    def _one_answer(self, variable: Variable, id_: int, known: bool, probability: float) -> Answer:
-        return Answer({variable.name: self._binder.of_id("entity", id_)}, known, probability)
-
-    def _explained_probability(self, query: Query, known: IntArray, id_: int, deadline: Deadline) -> float:
-        """Returns the probability of an entity that may stand far down the ranking."""
+    def _explained_probability(self, request: SparqlRequest, place: int, query: Query, ids: tuple[int, ...], deadline: Deadline) -> float:
+        """Returns the probability of a row that may stand far down the ranking."""
+        whole = query == request.alternatives[place].query
+        rows = known_rows(request if whole else SparqlRequest.of(query), self._known, self._store, MAX_ROWS, deadline)
+        known = rows.values(place if whole else 0, deadline)
         for most in (MOST_PREDICTED, len(self.graph.entities)):
-            ((ranked, _),) = self._ranking.best([Wanted(query, known[:, None], most)], deadline)
-            if (found := dict(ranked).get((id_,))) is not None:
+            ((ranked, _),) = self._ranking.best([Wanted(query, known, most)], deadline)
+            if (found := dict(ranked).get(ids)) is not None:
                 return found
         return 0.0

@@ -5,11 +5,12 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
+from starqe.ask.notebook import html_table
 from starqe.errors import MissingExtraError
 from starqe.kg import Names
 from starqe.queries import Query, Variable
@@ -103,6 +104,17 @@ class Answers:
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
+
+    @overload
+    def __getitem__(self, place: int) -> Answer: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Answer, ...]: ...
+    def __getitem__(self, place: int | slice) -> Answer | tuple[Answer, ...]:
+        return self.answers[place]
+
+    def _repr_html_(self) -> str:
+        """Writes the answers as a table, as notebooks show them."""
+        return html_table(self)
 
     @property
     def known(self) -> tuple[Answer, ...]:

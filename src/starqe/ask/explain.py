@@ -1,47 +1,146 @@
 """Makes explanations: the statements that prove a known answer, or the best way in which a predicted one could hold."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
 
-from starqe.ask.answers import Answer
+from starqe.ask.answers import Answer, Binding
 from starqe.ask.explanation import Explanation, Views
 from starqe.deadline import NEVER, Deadline
+from starqe.errors import InputError, UnsupportedError
+from starqe.kg import Vocabulary
 from starqe.queries import Atom, Query, Variable
+from starqe.queries.formula import relation_variables
 from starqe.queries.gaps import gaps_of
 from starqe.queries.shape import ONE_HOP, Shape
-from starqe.reason.executor.derivation import Contribution, Reason, replaced
+from starqe.queries.sparql.request import Alternative, SparqlRequest
+from starqe.reason.executor.derivation import Contribution, Derivation, Reason, groups_of, replaced
 from starqe.reason.executor.executor import Executor
 from starqe.reason.mixture import Mixture
 
 PROOF = "The graph entails a known answer: every statement that is given for it is one of its facts."
-PREDICTION = (
-    "A prediction is not a fact. What is given for it is the best way found in which the answer could hold; "
-    "the probability of the answer also counts the model's view of the whole question."
-)
-
+ABSENCE = "It also relies on statements that the graph does not have; each comes with the probability that it is true nevertheless."
+GUESS = "A prediction is not a fact. What is given for it is the best way found in which the answer could hold"
+PREDICTION = f"{GUESS}; the probability of the answer also counts the model's view of the whole question."
 NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better way may exist."
 
-
-def explain_known(executor: Executor, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
-    """Explains a known answer by the statements that prove it: one proof, the first in the order of the graph."""
-    derivation = executor.explain_known(query.plain_form(), [executor.known.graph.entities.id(answer.entity)], deadline)
-    assert derivation is not None, "a known answer has a proof"
-    return Explanation(query, answer, derivation, PROOF)
+Row = str | Mapping[str, str] | Answer
+"""What to explain: the value of the first column, values of columns by name, or a row of answers."""
 
 
-def explain_predicted(executor: Executor, query: Query, answer: Answer, deadline: Deadline = NEVER) -> Explanation:
-    """Explains a predicted answer by the best way in which it could hold, edge by edge.
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """Explains rows of answers.
 
-    Raises:
-        DeadlineError: The time is up.
+    Args:
+        executor: Derives answers.
+        mixture: What ranks the predicted answers of shapes.
+        probability: Finds the probability of a predicted row: of an alternative of a request, by its place, for a query that asks for
+            some of its answer variables.
+        calibrated: Whether these probabilities were fitted on enough data.
     """
-    (derivation,) = executor.explain(query.plain_form(), [[executor.known.graph.entities.id(answer.entity)]], deadline)
-    predicted = [reason for reason in derivation.reasons if not reason.fact and reason.atom.qualifiers]
-    weighed = {reason.edge: replace(reason, contributions=_contributions(executor, reason)) for reason in predicted}
-    return Explanation(query, answer, replace(derivation, root=replaced(derivation.root, weighed)), PREDICTION)
+
+    executor: Executor
+    mixture: Mixture
+    probability: Callable[[SparqlRequest, int, Query, tuple[int, ...], Deadline], float]
+    calibrated: bool
+
+    def explain(self, request: SparqlRequest, row: Row, deadline: Deadline = NEVER) -> Explanation:
+        """Explains one row: by the statements that prove it, or by the best way in which it could hold.
+
+        Raises:
+            InputError: The row has a column or a value that the query does not.
+            DeadlineError: The time is up.
+        """
+        chosen = self._chosen(request, row)
+        for alternative, values in chosen:
+            ids = [values.get(variable.name) for variable in alternative.query.answers]
+            if (found := self.executor.explain_known(alternative.query.plain_form(), ids, deadline)) is not None:
+                answer = self._answer(request, alternative, values, known=True, probability=1.0)
+                relies = any(part.kind == "not" for part in groups_of(found.root))
+                return Explanation(alternative.query, answer, found, f"{PROOF} {ABSENCE}" if relies else PROOF)
+        options = [(self._derived(alternative.query, values, deadline), alternative, values) for alternative, values in chosen]
+        found, alternative, values = max(options, key=lambda option: option[0].truth)
+        return self._predicted(request, alternative, values, found, deadline)
+
+    def _predicted(
+        self, request: SparqlRequest, alternative: Alternative, values: Mapping[str, int], found: Derivation, deadline: Deadline
+    ) -> Explanation:
+        query, ids = _asked(alternative.query, values)
+        probability = self.probability(request, request.alternatives.index(alternative), query, ids, deadline)
+        answer = self._answer(request, alternative, values, known=False, probability=probability)
+        views = None
+        with suppress(UnsupportedError):
+            views = views_of(self.mixture, self.executor, query, ids[0], deadline)
+        weighed = {
+            reason.edge: replace(reason, contributions=_contributions(self.executor, reason))
+            for reason in found.used
+            if not reason.fact and reason.atom.qualifiers
+        }
+        note = f"{GUESS}." if views is None else PREDICTION if views.exact else f"{PREDICTION} {NARROWED}"
+        derivation = replace(found, root=replaced(found.root, weighed))
+        return Explanation(alternative.query, answer, derivation, note, self.calibrated, views)
+
+    def _derived(self, query: Query, values: Mapping[str, int], deadline: Deadline) -> Derivation:
+        asked, ids = _asked(query.plain_form(), values)
+        return self.executor.explain(asked, [ids], deadline)[0]
+
+    def _chosen(self, request: SparqlRequest, row: Row) -> list[tuple[Alternative, dict[str, int]]]:
+        """Returns the alternatives that bind the columns of a row, each with the row's values of its answer variables, by ids."""
+        graph, found = self.executor.known.graph, []
+        values = _values(request, row)
+        if lost := values.keys() - {*request.shown}:
+            columns = ", ".join(request.shown) or "none"
+            raise InputError(f"a row has values for columns of the query ({columns}), found {min(lost)!r}. Leave it out")
+        for alternative in request.alternatives:
+            given = {variable.name: graph.entities.id(entity) for variable, entity in alternative.given}
+            if not values.keys() <= alternative.bound:
+                continue
+            ids = {name: self._vocabulary(alternative, name).resolve(value) for name, value in values.items()}
+            if all(given.get(name, id_) == id_ for name, id_ in ids.items()):
+                found.append((alternative, {name: id_ for name, id_ in ids.items() if name not in given}))
+        if not found:
+            told = ", ".join(f"{name}: {value}" for name, value in values.items())
+            raise InputError(f"a row has the values that VALUES gives, and columns that the query binds together, found {told}")
+        # A row that leaves a column open belongs to the alternatives that leave it open too, if there are any.
+        return sorted(found, key=lambda option: len(option[0].bound & {*request.shown} - values.keys()))
+
+    def _answer(
+        self, request: SparqlRequest, alternative: Alternative, values: Mapping[str, int], *, known: bool, probability: float
+    ) -> Answer:
+        graph, bindings = self.executor.known.graph, dict[str, Binding]()
+        ids = {**{variable.name: graph.entities.id(entity) for variable, entity in alternative.given}, **values}
+        for name in (name for name in request.shown if name in ids):
+            vocabulary = self._vocabulary(alternative, name)
+            kind: Literal["relation", "entity"] = "relation" if vocabulary is graph.relations else "entity"
+            bindings[name] = Binding(kind, vocabulary.identifier(ids[name]), vocabulary.label(ids[name]))
+        return Answer(bindings, known, probability)
+
+    def _vocabulary(self, alternative: Alternative, name: str) -> Vocabulary:
+        graph = self.executor.known.graph
+        return graph.relations if Variable(name) in relation_variables(alternative.query.formula) else graph.entities
+
+
+def _values(request: SparqlRequest, row: Row) -> dict[str, str]:
+    """Returns the values of a row by column."""
+    if isinstance(row, Answer):
+        named = ("entity", "relation")  # a label or a count is nothing that statements prove
+        return {name: binding.value for name, binding in row.bindings.items() if binding is not None and binding.kind in named}
+    if isinstance(row, str):
+        if not request.shown:
+            raise InputError("this query has no column whose value could be explained")
+        return {request.shown[0]: row}
+    return dict(row)
+
+
+def _asked(query: Query, values: Mapping[str, int]) -> tuple[Query, tuple[int, ...]]:
+    """Returns the query that asks for nothing but the variables with a value, and these values."""
+    answers = tuple(variable for variable in query.answers if variable.name in values)
+    return Query(query.formula, answers), tuple(values[variable.name] for variable in answers)
 
 
 def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, deadline: Deadline = NEVER) -> Views:
@@ -57,18 +156,6 @@ def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, de
         shares = mixture.encoder_shares(table, row, torch.empty(1, len(executor.known.graph.entities)))
     truth, slack = float(result.values[0, answer]), float(result.slack[0])
     return Views(truth, slack == 0 or truth > slack, float(shares[0, answer]), mixture.weights.of(table.shape))
-
-
-def predicted_assignments(
-    executor: Executor, query: Query, answers: Sequence[int], deadline: Deadline = NEVER
-) -> list[dict[Variable, str]]:
-    """Returns the values of the variables in the best way in which each of several predicted answers could hold.
-
-    Raises:
-        DeadlineError: The time is up.
-    """
-    found = executor.explain(query, [[id_] for id_ in answers], deadline)
-    return [{Variable(name): value for name, value in derivation.assignment.items()} for derivation in found]
 
 
 def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ...]:

@@ -1,4 +1,4 @@
-"""Explanations: why an entity answers a query, statement by statement."""
+"""Explanations: why a row answers a query, statement by statement."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,8 @@ from typing import Any
 from starqe.ask.answers import Answer
 from starqe.kg import Statement
 from starqe.queries import Atom, Query
-from starqe.reason import Derivation, Reason
+from starqe.reason import Derivation, Equation, Group, Reason
+from starqe.reason.executor.derivation import Part
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Views:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an entity answers a query: one way in which the query holds, statement by statement."""
+    """Why a row answers a query: one way in which the query holds, statement by statement."""
 
     query: Query
     answer: Answer
@@ -57,9 +58,11 @@ class Explanation:
                 "label": self.answer.label,
                 "known": self.answer.known,
                 "probability": self.answer.probability,
+                "bindings": {name: None if one is None else one.value for name, one in self.answer.bindings.items()},
             },
             "assignment": dict(self.assignment),
             "reasons": [_reason(reason) for reason in self.reasons],
+            "derivation": _part(self.derivation.root),
             "note": self.note,
             "calibrated": self.calibrated,
             "views": None if self.views is None else asdict(self.views),
@@ -68,6 +71,18 @@ class Explanation:
     def to_json(self) -> str:
         """Writes the explanation as JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False)
+
+
+def _part(part: Part) -> dict[str, Any]:
+    """Writes the structure of a derivation; a statement is the index of its reason."""
+    match part:
+        case Reason():
+            return {"kind": "statement", "reason": part.edge, "truth": part.truth}
+        case Equation():
+            return {"kind": "same", "left": part.same.left, "right": part.same.right, "truth": part.truth}
+        case Group():
+            chosen = {"chosen": part.chosen} if part.kind == "any" else {}
+            return {"kind": part.kind, "truth": part.truth, **chosen, "parts": [_part(inner) for inner in part.parts]}
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

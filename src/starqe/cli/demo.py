@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from starqe.cli.ask.ask import AskOptions, print_answers, reasons_text, summary
+from starqe.cli.ask.ask import AskOptions, print_answers, summary
+from starqe.cli.ask.reasons import reasons_text
 from starqe.cli.show import print_table, progress
 
 if TYPE_CHECKING:

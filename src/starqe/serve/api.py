@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starqe import __version__
 from starqe.ask import Answer, Answers
 from starqe.kg import Graph, Vocabulary
-from starqe.queries.sparql.request import RESERVED
-from starqe.serve import bodies
-from starqe.serve.drawing import draw, explained, one_answer
+from starqe.queries.sparql.request import RESERVED, SparqlRequest
+from starqe.serve import bodies, drawn
+from starqe.serve.drawing import draw_request, explained, one_answer
 from starqe.serve.results import iri
 from starqe.serve.service import AskOptions, Service
 
@@ -40,7 +40,7 @@ def documented(*more: tuple[int, str]) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": bodies.ErrorBody, "description": text} for status, text in sorted({**ERRORS, **dict(more)}.items())}
 
 
-def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
+def answered(found: Answers, request: SparqlRequest, graph: Graph, began: float) -> bodies.AskAnswer:
     """Converts answers to the response body, with the time since the request."""
     columns = [name for name in found.columns if name not in RESERVED]
     rows = [_row(answer, graph) for answer in found]
@@ -51,7 +51,7 @@ def answered(found: Answers, graph: Graph, began: float) -> bodies.AskAnswer:
         calibrated=found.calibrated,
         counts=bodies.Counts(**asdict(found.counts)),
         answers=rows,
-        drawing=draw(found.query, graph),
+        drawing=draw_request(request, graph),
         milliseconds=round(1000 * (time.perf_counter() - began), 1),
     )
 
@@ -61,7 +61,7 @@ def _row(answer: Answer, graph: Graph) -> bodies.Row:
         name: None if one is None else bodies.Bound(entity=one.value, label=one.label, kind=one.kind, iri=iri(one, graph.names))
         for name, one in answer.bindings.items()
     }
-    support = {name: bodies.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
+    support = {name: drawn.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
     first = next(iter(answer.bindings.values()), None)
     return bodies.Row(**one_answer(answer).model_dump(), iri=iri(first, graph.names), support=support, bindings=bindings)
 
@@ -93,19 +93,21 @@ def api_routes(service: Service) -> APIRouter:
         began = time.perf_counter()
         request = await service.read(body.query, client)
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)
-        content = await service.write(lambda: answered(found, graph, began).model_dump_json(by_alias=True), client)
+        content = await service.write(lambda: answered(found, request, graph, began).model_dump_json(by_alias=True), client)
         return Response(content, media_type="application/json")
 
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
         """Reads a query without answering it."""
-        return bodies.CheckAnswer(drawing=draw((await service.read(body.query, client)).query, graph))
+        return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), graph))
 
     @router.post("/explain")
     async def explain(body: bodies.ExplainBody, client: Request) -> bodies.ExplainAnswer:
-        """Explains why an entity answers a query, or how it could."""
+        """Explains why a row answers a query, or how it could."""
         request = await service.read(body.query, client)
-        return explained(await service.explain(request, body.entity, client), graph)
+        row = body.entity if body.row is None else body.row
+        assert row is not None, "the body has one of both"
+        return explained(await service.explain(request, row, client), graph)
 
     @router.get("/entities")
     async def entities(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 10) -> bodies.Entities:

@@ -2,18 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
 
 from starqe.ask import THRESHOLD
 from starqe.config import Section
+from starqe.serve.drawn import Body, Drawing, Named, Pair
 
 EXAMPLE = "PREFIX : <https://starqe.example/science/>\nSELECT ?who WHERE { ?who <https://starqe.example/science/relation/bornIn> :Ulm }"
 
 QueryText = Annotated[str, Field(description="The query, in SPARQL.", examples=[EXAMPLE])]
-
-
-class _Given(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True, populate_by_name=True)
 
 
 class AskBody(Section):
@@ -35,67 +32,19 @@ class CheckBody(Section):
 
 
 class ExplainBody(Section):
-    """A query, and one entity that may answer it."""
+    """A query, and one row that may answer it: its entity, or its values by column."""
 
     query: QueryText
-    entity: str = Field(examples=["AlbertEinstein"])
-    """The entity: its identifier, the last part of an IRI, or its label."""
+    entity: str | None = Field(default=None, examples=["AlbertEinstein"])
+    """The value of the first column: its identifier, the last part of an IRI, or its label."""
+    row: dict[str, str] | None = Field(default=None, examples=[{"who": "AlbertEinstein"}])
+    """Values of columns, by the names of their variables; columns without a value may have any."""
 
-
-class Named(_Given):
-    """An entity or a relation."""
-
-    entity: str
-    """Its identifier."""
-    label: str
-    """Its label, or else the identifier."""
-
-
-class Pair(_Given):
-    """A qualifier pair."""
-
-    relation: Named
-    value: Named
-
-
-class WeighedPair(Pair):
-    """A qualifier pair, and its contribution."""
-
-    difference: float | None = None
-    """For a prediction: its probability with all pairs, minus that without this one."""
-
-
-class Node(_Given):
-    """A variable, or one place where an entity is given."""
-
-    id: str
-    kind: str = Field(examples=["target"])
-    """anchor, variable or target."""
-    entity: str | None = None
-    """The given entity, or the value of a variable in an explanation."""
-    label: str
-
-
-class Edge(_Given):
-    """A statement that is asked for."""
-
-    from_: str = Field(alias="from")
-    """The node of its head."""
-    to: str
-    """The node of its tail."""
-    relation: Named
-    qualifiers: list[Pair]
-    fact: bool | None = None
-    """In an explanation: whether the graph has the statement."""
-    probability: float | None = None
-    """In an explanation: the probability of the statement alone."""
-
-
-class Drawing(_Given):
-    """A query as a graph."""
-
-    nodes: list[Node]
-    edges: list[Edge]
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "ExplainBody":
+        if (self.entity is None) == (self.row is None):
+            raise ValueError("either 'entity' or 'row' says what to explain")
+        return self
 
 
 class OneAnswer(Named):
@@ -127,7 +76,7 @@ class Row(OneAnswer):
     """What every column holds; null where the row binds nothing."""
 
 
-class Counts(_Given):
+class Counts(Body):
     """The number of rows, and of those that are shown."""
 
     known: int
@@ -138,7 +87,7 @@ class Counts(_Given):
     predicted_shown: int
 
 
-class AskAnswer(_Given):
+class AskAnswer(Body):
     """The answers: known rows first, then predicted ones, the most probable first.
 
     Known rows are those of SPARQL; predicted rows are distinct, and none of them is known.
@@ -159,13 +108,20 @@ class AskAnswer(_Given):
     """How long it took, waiting included."""
 
 
-class CheckAnswer(_Given):
+class CheckAnswer(Body):
     """The query as it was understood."""
 
     drawing: Drawing
 
 
-class Reason(_Given):
+class WeighedPair(Pair):
+    """A qualifier pair, and its contribution."""
+
+    difference: float | None = None
+    """For a prediction: its probability with all pairs, minus that without this one."""
+
+
+class Reason(Body):
     """One statement that an answer rests on."""
 
     edge: int
@@ -179,9 +135,26 @@ class Reason(_Given):
     probability: float
     statements: list[str]
     """The statements of the graph that entail it, written with labels."""
+    used: bool = True
+    """Whether the answer rests on it: not if it is in another option than the one that explains the answer, or in a negation."""
 
 
-class Views(_Given):
+class Part(Body):
+    """A part of the query with its truth: how far it holds for this answer."""
+
+    kind: str = Field(examples=["any"])
+    """statement, same (two entities are compared), all, any (options) or not."""
+    truth: float
+    reason: int | None = None
+    """Of a statement: its index among the reasons."""
+    left: Named | None = None
+    right: Named | None = None
+    chosen: int | None = None
+    """Of options: the index of the one that explains the answer."""
+    parts: list["Part"] = Field(default_factory=list)
+
+
+class Views(Body):
     """The two views that make up the probability of a predicted answer."""
 
     statements: float
@@ -194,8 +167,8 @@ class Views(_Given):
     """How much the first view counts, from 0 to 1; the second has the rest."""
 
 
-class ExplainAnswer(_Given):
-    """Why an entity answers a query."""
+class ExplainAnswer(Body):
+    """Why a row answers a query."""
 
     answer: OneAnswer
     assignment: dict[str, Named]
@@ -206,6 +179,8 @@ class ExplainAnswer(_Given):
     """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     drawing: Drawing
     reasons: list[Reason]
+    derivation: Part
+    """How the reasons make up the query."""
     views: Views | None
     """For a prediction: the components of its probability."""
 
@@ -226,32 +201,32 @@ class FoundRelation(FoundName):
     """The number of qualifiers with this relation."""
 
 
-class Entities(_Given):
+class Entities(Body):
     """Entities that were looked up, the best match first."""
 
     entities: list[FoundName]
 
 
-class Relations(_Given):
+class Relations(Body):
     """Relations that were looked up: the best match first, or without a text the most frequent first."""
 
     relations: list[FoundRelation]
 
 
-class Example(_Given):
+class Example(Body):
     """An example query for this graph."""
 
     title: str
     query: str
 
 
-class Examples(_Given):
+class Examples(Body):
     """Example queries for this graph."""
 
     examples: list[Example]
 
 
-class GraphAnswer(_Given):
+class GraphAnswer(Body):
     """The graph that is asked, in numbers."""
 
     name: str
@@ -263,13 +238,13 @@ class GraphAnswer(_Given):
     """The version of starqe."""
 
 
-class Health(_Given):
+class Health(Body):
     """The service is running."""
 
     status: str = "ok"
 
 
-class ErrorPart(_Given):
+class ErrorPart(Body):
     """What went wrong."""
 
     kind: str = Field(examples=["SparqlError"])
@@ -286,7 +261,7 @@ class ErrorPart(_Given):
     """Possible replacements for the text at the error, the best first."""
 
 
-class ErrorBody(_Given):
+class ErrorBody(Body):
     """The body of every error."""
 
     error: ErrorPart

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -149,14 +149,14 @@ class Service:
         finally:
             waiting.clear()
 
-    async def explain(self, request: SparqlRequest, entity: str, client: Request) -> Explanation:
+    async def explain(self, request: SparqlRequest, row: str | Mapping[str, str], client: Request) -> Explanation:
         """Explains one answer.
 
         Raises:
-            InputError: The entity does not occur in the graph.
-            UnsupportedError: The answer is not known, and the query has a form that cannot be predicted.
+            InputError: The row has a column or a value that the query does not.
         """
-        found: Explanation = await self.batches.do("explain", (request, entity), _gone(client), alone=True)
+        key = row if isinstance(row, str) else tuple(row.items())  # what waits is hashable
+        found: Explanation = await self.batches.do("explain", (request, key), _gone(client), alone=True)
         return found
 
     async def examples(self, client: Request) -> list[Example]:
@@ -179,7 +179,8 @@ class Service:
             case "read":
                 return [self.answerer.read(text, self.settings.atoms) for text in items]
             case "explain":
-                return [self.answerer.explain(request, entity, deadline=deadline) for request, entity in items]
+                rows = ((request, row if isinstance(row, str) else dict(row)) for request, row in items)
+                return [self.answerer.explain(request, row, deadline=deadline) for request, row in rows]
         self._examples = self._examples or examples(self.answerer.graph)  # kept even if all clients have disconnected
         return [self._examples] * len(items)
 

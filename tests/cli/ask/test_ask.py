@@ -18,8 +18,9 @@ import pytest
 
 from starqe.ask import Answerer
 from starqe.cli.ask import prompt
-from starqe.cli.ask.ask import _safe_csv, common_start, shown_label
+from starqe.cli.ask.ask import _safe_csv, common_start
 from starqe.cli.ask.prompt import completions
+from starqe.cli.ask.reasons import shown_label
 from starqe.cli.show import as_probability, print_json, print_pairs, print_table, say
 from starqe.errors import QueryError
 from starqe.kg import embedded_graph

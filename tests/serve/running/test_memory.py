@@ -25,14 +25,14 @@ def test_an_estimate_counts_names_statements_pairs_weights_and_buffers(askable_r
 
 def test_what_cannot_fit_is_refused_with_its_parts_and_a_way_out():
     needed = Estimate(graph=10**9, weights=2 * 10**9, buffers=10**8)
-    needed.check(4 * 10**9, "--memory")
-    with pytest.raises(InputError, match=r"needs about 3,519 MB \(1,000 MB for the graph, 2,000 MB .*--memory is 3,000 MB.*--set batch=8"):
-        needed.check(3 * 10**9, "--memory")
+    needed.check(4 * 10**9, "the limit")
+    with pytest.raises(InputError, match=r"needs about 3,519 MB \(1,000 MB for the graph, 2,000 MB .*the limit is 3,000 MB.*batch=8"):
+        needed.check(3 * 10**9, "the limit")
 
 
 @pytest.mark.parametrize(("text", "size"), [("4GB", 4 * 10**9), ("512 MiB", 512 << 20), ("1.5gb", 1_500_000_000), ("100B", 100)])
 def test_sizes_are_read_with_their_unit(text, size):
-    assert limit(text) == (size, "--memory")
+    assert limit(text) == (size, "the limit")
 
 
 @pytest.mark.parametrize("text", ["", "4", "GB", "4 elephants", "-1GB"])

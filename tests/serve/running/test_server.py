@@ -194,7 +194,7 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out():
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         assert address(taken) == f"http://127.0.0.1:{port}"
-        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1, port {port}: .* Choose another --port"):
+        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1, port {port}: .* Choose another port"):
             listen("127.0.0.1", port)
     with pytest.raises(InputError, match="cannot listen on no host"):
         listen("no host", 0)

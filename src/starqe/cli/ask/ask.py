@@ -1,7 +1,6 @@
 """``starqe ask``: a question in SPARQL, answers known and predicted."""
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from starqe.cli.ask.known import known_json, print_known_csv, show_known
+from starqe.cli.ask.reasons import IRI, reasons_text, shown_label
 from starqe.cli.show import Json, Probability, as_probability, csv_cell, print_table, say
 from starqe.cli.show import as_json as to_json
 
 if TYPE_CHECKING:
-    from starqe.ask import Answer, Answerer, Answers, Explanation
+    from starqe.ask import Answer, Answerer, Answers
 
 EXPLAINED = 3
 """Number of answers that are explained, from the first on."""
 KNOWN = 20
 """Number of known rows that are shown, where neither --top nor LIMIT is given."""
-_IRI = re.compile(r"([a-z][a-z0-9+.-]*://\S*[/#])([^/#\s]+)", re.IGNORECASE)  # all but its last part, and that
 
 
 def ask(
@@ -112,7 +111,7 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
         print_answers(answers)
     say(summary(answers, options, counted=counted))
     if explain:
-        explanations = [answerer.explain(request, entity) for entity in _explained(answers)]
+        explanations = [answerer.explain(request, row) for row in _explained(answers)]
         for explanation in explanations:
             say(f"\n{reasons_text(answerer, explanation)}")
         for note in dict.fromkeys(explanation.note for explanation in explanations):
@@ -150,14 +149,8 @@ def _shown(answer: "Answer", name: str) -> str:
 
 def common_start(identifiers: Sequence[str]) -> str:
     """Returns all but the last part of IRIs, if it is the same for all of them; else nothing."""
-    starts = {found[1] if (found := _IRI.fullmatch(identifier)) else "" for identifier in identifiers}
+    starts = {found[1] if (found := IRI.fullmatch(identifier)) else "" for identifier in identifiers}
     return starts.pop() if len(starts) == 1 else ""
-
-
-def shown_label(label: str) -> str:
-    """Returns a label as it is shown: an IRI that stands in for one is cut down to its last part."""
-    found = _IRI.fullmatch(label)
-    return found[2] if found else label
 
 
 def summary(answers: "Answers", options: AskOptions, counted: bool) -> str:
@@ -185,42 +178,9 @@ def summary(answers: "Answers", options: AskOptions, counted: bool) -> str:
     return "\n".join([*lines, *(note for note in answers.notes if not (capped and "OFFSET" in note))])
 
 
-def reasons_text(answerer: "Answerer", explanation: "Explanation") -> str:
-    """Writes an explanation in lines: each statement, and whether it is a fact or a prediction."""
-    answer = explanation.answer
-
-    def label(entity: str) -> str:
-        return shown_label(answerer.label(entity))
-
-    def relation(name: str) -> str:
-        return shown_label(answerer.relation_label(name))
-
-    mark = "" if explanation.calibrated else " (not calibrated)"
-    lines = [
-        f"{shown_label(answer.label)}: {'known' if answer.known else f'predicted, probability{mark} {as_probability(answer.probability)}'}"
-    ]
-    for reason in explanation.reasons:
-        atom = reason.atom
-        pairs = "; ".join(f"{relation(str(r))}: {label(str(v))}" for r, v in atom.qualifiers)
-        kind = "fact" if reason.fact else f"predicted {as_probability(reason.probability)}{mark}"
-        lines.append(
-            f"  {kind:<14} {label(str(atom.head))} - {relation(str(atom.relation))} - {label(str(atom.tail))}"
-            + (f"  ({pairs})" if pairs else "")
-        )
-        for part in reason.contributions:
-            difference = round(part.difference, 2) + 0.0  # never -0.00
-            lines.append(f"      {relation(part.relation)}: {label(part.value)} contributed {difference:+.2f}")
-    if (views := explanation.views) is not None:
-        lines.append(f"  these statements together: {as_probability(views.statements)}")
-        lines.append(
-            f"  the model's view of the whole question: {as_probability(views.model)} (counts {1 - views.weight:.0%} of the ranking)"
-        )
-    return "\n".join(lines)
-
-
-def _explained(answers: "Answers") -> list[str]:
-    """The first entities, each once: one may stand in several rows."""
-    return list(dict.fromkeys(answer.entity for answer in answers))[:EXPLAINED]
+def _explained(answers: "Answers") -> "list[Answer]":
+    """The first different rows."""
+    return list({str(answer.bindings): answer for answer in answers}.values())[:EXPLAINED]
 
 
 def _text(query: str | None) -> str | None:
@@ -251,5 +211,5 @@ def _safe_csv(content: str) -> str:
 def _json(answerer: "Answerer", text: str, answers: "Answers", explain: bool) -> str:
     content = answers.as_dict()
     if explain:
-        content["explanations"] = [answerer.explain(text, entity).as_dict() for entity in _explained(answers)]
+        content["explanations"] = [answerer.explain(text, row).as_dict() for row in _explained(answers)]
     return to_json(content)

@@ -107,6 +107,14 @@ def reasons_of(part: Part, used: bool = False) -> Iterator[Reason]:
                 yield from reasons_of(inner, used)
 
 
+def groups_of(part: Part) -> Iterator[Group]:
+    """Yields every composed part, the outer ones first."""
+    if isinstance(part, Group):
+        yield part
+        for inner in part.parts:
+            yield from groups_of(inner)
+
+
 def replaced(part: Part, reasons: Mapping[int, Reason]) -> Part:
     """Returns the part with other reasons for some edges."""
     match part:

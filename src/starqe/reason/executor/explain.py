@@ -180,7 +180,8 @@ def _part(execution: Execution, tree: Tree, leaf: Callable[[int], Reason], value
         case int():
             return leaf(tree)
         case Equal():
-            names = execution.edges.known.graph.entities
+            graph = execution.edges.known.graph
+            names = graph.relations if {tree.left, tree.right} & execution.pattern.relations else graph.entities
             return Equation(Same(names.identifier(values[tree.left]), names.identifier(values[tree.right])))
         case And():
             parts = tuple(_part(execution, part, leaf, values, nested) for part in tree.parts)
@@ -200,7 +201,7 @@ def _assignment(execution: Execution, values: Values) -> dict[str, str]:
     return {
         node if node == "?" else node.removeprefix("?"): (graph.relations if node in pattern.relations else graph.entities).identifier(id_)
         for node, id_ in values.items()
-        if not node.startswith("=")
+        if "=" not in node
     }
 
 

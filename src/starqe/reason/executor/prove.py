@@ -86,7 +86,9 @@ class Prover:
     def _equal(self, part: Equal, values: Values) -> Iterator[Values]:
         left, right = values.get(part.left), values.get(part.right)
         if left is None and right is None:
-            yield from (values | {part.left: id_, part.right: id_} for id_ in range(len(self._known.graph.entities)))
+            graph = self._known.graph
+            vocabulary = graph.relations if part.left in self._pattern.relations else graph.entities
+            yield from (values | {part.left: id_, part.right: id_} for id_ in range(len(vocabulary)))
         elif left is None or right is None or left == right:
             id_ = left if left is not None else right
             assert id_ is not None

@@ -6,6 +6,8 @@ import { downloads } from "./download.js";
 import { explainIn } from "./explanation.js";
 import { mark } from "./marks.js";
 
+const isNamed = (bound) => bound !== null && ["entity", "relation"].includes(bound.kind);
+
 /** Returns an identifier as quiet text, with a link where it is an address of the web. */
 function identifier({ entity, iri }) {
   const address = [entity, iri].find((text) => /^https?:\/\/[^\s]+$/i.test(text ?? ""));
@@ -19,31 +21,38 @@ function bar(probability) {
   return html("span", { class: "bar", "aria-hidden": "true" }, filled);
 }
 
-function support(answer) {
-  const parts = Object.entries(answer.support ?? {}).map(([name, value]) =>
-    html("span", {}, html("i", {}, `?${name}`), ` ${value.label || value.entity}`),
-  );
-  return parts.length > 0 && html("span", { class: "support" }, parts);
+const text = (bound) => (bound === null ? "–" : bound.label || bound.entity);
+
+/** Returns what the columns of a row hold, the names of several columns above them on a narrow screen. */
+function cells(answer, columns) {
+  if (!columns.length) return html("span", { class: "label" }, "yes");
+  const cell = (name) =>
+    html("span", { class: "cell" }, columns.length > 1 && html("span", { class: "column" }, `?${name} `), html("span", { class: "label" }, text(answer.bindings[name])));
+  return html("span", { class: "cells" }, columns.map(cell));
 }
 
-/** Makes one answer; a click opens and closes its explanation. */
-function row(answer, number, query) {
-  const explain = latest((signal, element) => explainIn(element, query, answer.entity, signal));
+/** Makes one row of the answers; a click opens and closes its explanation. */
+function row(answer, number, query, columns) {
+  const named = columns.filter((name) => isNamed(answer.bindings[name]));
+  const values = Object.fromEntries(named.map((name) => [name, answer.bindings[name].entity]));
+  const canExplain = named.length > 0 || columns.length === 0; // no statement is about labels, or about nodes that are no entities
+  const explain = latest((signal, element) => explainIn(element, query, values, signal));
   const panel = html("div", {
     class: "explanation",
     id: `why-${number}`,
     role: "region",
-    "aria-label": `Why ${answer.label || answer.entity}`,
+    "aria-label": `Why ${columns.map((name) => text(answer.bindings[name])).join(", ")}`,
     hidden: true,
   });
   const button = html(
     "button",
     { type: "button", class: "answer", "aria-expanded": "false", "aria-controls": panel.id },
-    html("span", { class: "label" }, answer.label || answer.entity),
+    cells(answer, columns),
     !answer.known && bar(answer.probability),
     !answer.known && html("span", { class: "probability" }, percent(answer.probability)),
-    html("span", { class: "why", "aria-hidden": "true" }, "why?"),
+    html("span", { class: "why", "aria-hidden": "true" }, canExplain && "why?"),
   );
+  button.disabled = !canExplain;
   const open = async () => {
     button.setAttribute("aria-expanded", "true");
     panel.hidden = false;
@@ -65,7 +74,11 @@ function row(answer, number, query) {
     "li",
     { class: answer.known ? "known" : "predicted" },
     button,
-    html("div", { class: "more" }, identifier(answer), support(answer)),
+    html(
+      "div",
+      { class: "more" },
+      named.map((name) => identifier(answer.bindings[name])),
+    ),
     panel,
   );
   item.addEventListener("keydown", (event) => {
@@ -97,25 +110,35 @@ function duration(milliseconds) {
 
 const UNCALIBRATED = "Not calibrated: there was too little data to check these percentages. Read them as an order, not as probabilities.";
 
+/** Makes the line with the names of several columns; a narrow screen has them in each row. */
+const columnNames = (columns, isKnown) =>
+  html(
+    "div",
+    { class: `column-names ${isKnown ? "of-known" : "of-predicted"}`, "aria-hidden": "true" },
+    html("span", { class: "cells" }, columns.map((name) => html("span", { class: "cell" }, `?${name}`))),
+  );
+
 /** Makes the known or the predicted answers under their title and what it means. */
-function group(title, isKnown, text, answers, first, query, chip = null) {
+function group(title, isKnown, meaning, answers, first, { query, columns }, chip = null) {
   const id = isKnown ? "known-title" : "predicted-title";
   return html(
     "section",
     { class: "group", "aria-labelledby": id },
     html("h3", { id }, mark(isKnown, title), chip),
-    html("p", { class: "meaning" }, text),
+    html("p", { class: "meaning" }, meaning),
+    answers.length > 0 && columns.length > 1 && columnNames(columns, isKnown),
     answers.length > 0 &&
       html(
         "ol",
-        { class: "ranking" },
-        answers.map((answer, i) => row(answer, first + i, query)),
+        { class: columns.length > 1 ? "ranking several" : "ranking" },
+        answers.map((answer, i) => row(answer, first + i, query, columns)),
       ),
   );
 }
 
 function groups(content, query) {
-  const { answers, known_splits: splits } = content;
+  const { answers, columns, known_splits: splits } = content;
+  const asked = { query, columns };
   const counts = counted(content);
   const all = splits.length > 1 ? `${splits.slice(0, -1).join(", ")} and ${splits.at(-1)}` : splits.join("");
   const [known, predicted] = [answers.filter((answer) => answer.known), answers.filter((answer) => !answer.known)];
@@ -125,8 +148,8 @@ function groups(content, query) {
     ? "Not in the graph: the model's guesses. The percentage says how likely each is."
     : `Not in the graph: the model's guesses. ${UNCALIBRATED}`;
   return [
-    group(knownTitle(counts), true, `Facts of the graph prove these (${all}).`, known, 0, query),
-    group(`Predicted: ${number(counts.predicted)}`, false, meaning, predicted, known.length, query, predicted.length > 0 && chip),
+    group(knownTitle(counts), true, `Facts of the graph prove these (${all}).`, known, 0, asked),
+    group(`Predicted: ${number(counts.predicted)}`, false, meaning, predicted, known.length, asked, predicted.length > 0 && chip),
   ];
 }
 

@@ -101,7 +101,7 @@ async function check() {
   if (!query.trim()) {
     fetchCheck.abort();
     byId("shapes").hidden = true;
-    return graph.show({ nodes: [], edges: [] });
+    return graph.show({ nodes: [], edges: [], conditions: [] });
   }
   try {
     const content = await fetchCheck(query);

@@ -7,31 +7,36 @@ import { used } from "./relations.js";
 
 const PAUSE = 120;
 const COUNT = 8;
+const OTHERS = 3; // suggestions of the other kind, after those of the kind that stands at this place
 const TERMS = ["string", "variable", "iri", "name"];
-const RELATION_AFTER = { ";": 0, "{|": 0, ">>": 0 }; // the number of names after a sign where a relation stands; else 1
+const RELATION_AFTER = { ";": 0, "{|": 0, ">>": 0, "[": 0 }; // the number of names after a sign where a relation stands; else 1
 
 /** Returns whether a relation stands at a place of a query, by the names since the last sign. */
 export function isRelationAt(text, place) {
   let names = 0;
+  let joined = false; // the part of a path is joined to the one before it: both are one relation
   for (const { kind, start, end } of tokens(text.slice(0, place)).reverse()) {
-    if (TERMS.includes(kind)) names++;
+    if (kind === "path") joined = true;
+    else if (TERMS.includes(kind)) {
+      if (!joined) names++;
+      joined = false;
+    }
     else if (kind === "sign") return names === (RELATION_AFTER[text.slice(start, end)] ?? 1) && text.slice(start, end) !== ",";
     else if (kind !== "comment") return false;
   }
   return false;
 }
 
-/** Finds what a prefix may mean: names of the kind that stands at this place, or where there are none, of the other kind. */
+/** Finds what a prefix may mean: names of the kind that stands at this place, then some of the other kind. */
 async function suggestions(signal, prefix, relationsFirst) {
-  for (const kind of relationsFirst ? ["relations", "entities"] : ["entities", "relations"]) {
-    const content = await call(`api/${kind}?count=${COUNT}&prefix=${encodeURIComponent(prefix)}`, { signal });
-    if (content[kind].length) return content[kind];
-  }
-  return [];
+  const kinds = relationsFirst ? ["relations", "entities"] : ["entities", "relations"];
+  const find = async (kind) => (await call(`api/${kind}?count=${COUNT}&prefix=${encodeURIComponent(prefix)}`, { signal }))[kind];
+  const [expected, other] = await Promise.all(kinds.map(find));
+  return [...expected, ...other.slice(0, expected.length ? OTHERS : COUNT)];
 }
 
 /** Returns what stands beside a label: how often a relation is used, or the identifier of an entity. */
-const beside = (option) => (option.statements !== undefined ? used(option) : option.entity !== option.label && option.entity);
+const beside = (option) => (option.statements !== undefined ? `relation, ${used(option)}` : option.entity !== option.label && option.entity);
 
 /** Adds completion to an editor; `say` tells a reader who does not see the list how long it is. */
 export function addCompletion(editor, say) {

@@ -4,7 +4,7 @@ import { html } from "./dom.js";
 
 const field = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
 
-/** Writes answers as CSV: the entity, its label, what it is, its probability, and the further variables. */
+/** Writes answers as CSV: the first column, its label, whether it is known, its probability, and the further columns. */
 export function csv({ columns, answers }) {
   const [target, ...others] = columns;
   const rows = answers.map((answer) => [
@@ -12,7 +12,7 @@ export function csv({ columns, answers }) {
     answer.label,
     answer.known ? "known" : "predicted",
     answer.probability,
-    ...others.map((name) => answer.support?.[name]?.entity ?? ""),
+    ...others.map((name) => answer.bindings[name]?.entity ?? ""),
   ]);
   return [[target, "label", "status", "probability", ...others], ...rows].map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }

@@ -1,6 +1,7 @@
-// Draws a query as a graph: anchors as rectangles, variables as pills, the target as a hexagon; predicted edges are dashed.
+// Draws a query as a graph: anchors as rectangles, variables as pills, targets as hexagons; predicted edges are dashed, negated ones
+// dotted. Options of a union and negations are marked beside their edges; comparisons stand below the graph.
 
-import { percent, svg } from "./dom.js";
+import { html, percent, svg } from "./dom.js";
 import { layOut } from "./layout.js";
 
 const NODE = { size: 13, line: 17, weight: 500 };
@@ -48,8 +49,10 @@ function broken(text, limit, font, most) {
   return lines.map((line) => shortened(line, limit, font));
 }
 
-/** Returns the variable's name as it is written in a query. */
-const variable = (node) => (node.id.startsWith("?") ? node.id : `?${node.id}`);
+/** Returns the variable's name as it is written in a query; a node of one branch alone has the number of the branch in its id. */
+const variable = (node) => `?${node.id.split("@")[0]}`;
+
+const isNegated = (edge) => edge.marks.some((mark) => mark.kind === "not");
 
 function nodeBox(node, limit, vertical) {
   const filled = node.kind !== "anchor" && node.entity;
@@ -83,11 +86,17 @@ function tagBox(kind, text, title, limit, pair = null) {
 
 function labelBox(edge, limit, vertical) {
   const lines = broken(nameOf(edge.relation), limit, RELATION, 3);
-  const tags = edge.qualifiers.map((pair) => tagBox("pair", pairText(pair), pairText(pair), limit, pair));
+  const pairKind = ({ relation, value }) => (relation.kind === "target" || value.kind === "target" ? "pair target" : "pair");
+  const tags = [
+    ...edge.marks.map((mark) => tagBox(mark.kind, mark.text, mark.title, limit)),
+    ...edge.qualifiers.map((pair) => tagBox(pairKind(pair), pairText(pair), pairText(pair), limit, pair)),
+  ];
   if (edge.fact === true) tags.unshift(tagBox("fact", "fact", "The graph has this statement", limit));
   if (edge.fact === false) {
     const chance = edge.probability === null || edge.probability === undefined ? "" : ` ${percent(edge.probability)}`;
-    tags.unshift(tagBox("chance", `predicted${chance}`, "The graph does not have this statement", limit));
+    const missing = isNegated(edge);
+    const title = missing ? "The answer relies on this: the graph does not have this statement" : "The graph does not have this statement";
+    tags.unshift(tagBox("chance", `${missing ? "missing" : "predicted"}${chance}`, title, limit));
   }
   const width = Math.max(...lines.map((line) => widthOf(line, RELATION)), ...tags.map((tag) => tag.width)) + 2 * EDGE_GAP;
   const above = lines.length * RELATION.line + EDGE_GAP;
@@ -100,6 +109,7 @@ function labelBox(edge, limit, vertical) {
 
 const nameOf = (named) => named.label || named.entity;
 const pairText = (pair) => `${nameOf(pair.relation)}: ${nameOf(pair.value)}`;
+const classes = (...names) => names.filter(Boolean).join(" ");
 
 /** Lays a drawing out for a width: from left to right if that fits without shortening a text, else from top to bottom. */
 function fitted(drawing, room) {
@@ -193,7 +203,7 @@ function nodeMark(box, x, y) {
 function labelMark(box, x, y, vertical) {
   const top = vertical ? -(box.above + box.below) / 2 : -box.above;
   const lines = box.lines.map((text, i) =>
-    svg("text", { class: "relation", y: top + (i + 0.78) * RELATION.line, "font-size": RELATION.size }, text),
+    svg("text", { class: classes("relation", box.edge.relation.kind === "target" && "target"), y: top + (i + 0.78) * RELATION.line, "font-size": RELATION.size }, text),
   );
   let below = top + box.above + EDGE_GAP;
   const tags = box.tags.map((tag) => {
@@ -212,11 +222,21 @@ function labelMark(box, x, y, vertical) {
   const title = [relation.label, relation.entity].filter((text, i, all) => text && all.indexOf(text) === i).join("\n");
   return svg(
     "g",
-    { class: "label", transform: `translate(${round(x)},${round(y)})` },
+    { class: classes("label", !box.edge.used && "unused"), transform: `translate(${round(x)},${round(y)})` },
     vertical && ground,
     svg("g", {}, svg("title", {}, title), lines),
     tags,
   );
+}
+
+const marksText = ({ marks }) => marks.map((mark) => `${mark.text}: `).join("");
+const conditionText = (condition) => `${marksText(condition)}${condition.text}`;
+
+/** Writes the comparisons of a query, which have no place in the graph. */
+function conditionList({ conditions }) {
+  const item = (condition) =>
+    html("li", { class: condition.holds === false ? "unmet" : null }, conditionText(condition), condition.holds === false && " (not met)");
+  return html("ul", { class: "conditions", "aria-hidden": "true" }, conditions.map(item));
 }
 
 /** Describes in words what a drawing shows. */
@@ -224,10 +244,10 @@ function inWords(drawing) {
   const named = new Map(drawing.nodes.map((node) => [node.id, node.kind === "anchor" || node.entity ? node.label : variable(node)]));
   const sentences = drawing.edges.map((edge) => {
     const pairs = edge.qualifiers.length ? ` (${edge.qualifiers.map(pairText).join(", ")})` : "";
-    const status = edge.fact === false ? ", predicted" : edge.fact === true ? ", a fact" : "";
-    return `${named.get(edge.from)}, ${edge.relation.label}, ${named.get(edge.to)}${pairs}${status}`;
+    const status = edge.fact === false ? (isNegated(edge) ? ", missing" : ", predicted") : edge.fact === true ? ", a fact" : "";
+    return `${marksText(edge)}${named.get(edge.from)}, ${edge.relation.label}, ${named.get(edge.to)}${pairs}${status}`;
   });
-  return `The query as a graph. ${sentences.join(". ")}.`;
+  return `The query as a graph. ${[...sentences, ...drawing.conditions.map(conditionText)].join(". ")}.`;
 }
 
 function picture(drawing, room) {
@@ -244,7 +264,7 @@ function picture(drawing, room) {
   );
   const edges = figure.labels.map((box, i) => {
     const kind = { true: "fact", false: "predicted" }[box.edge.fact] ?? "asked";
-    return svg("path", { class: `edge ${kind}`, d: line(figure, i), "marker-end": `url(#${heads}-${kind})` });
+    return svg("path", { class: classes("edge", kind, isNegated(box.edge) && "negated", !box.edge.used && "unused"), d: line(figure, i), "marker-end": `url(#${heads}-${kind})` });
   });
   return svg(
     "svg",
@@ -271,7 +291,10 @@ export function drawIn(element) {
     const fresh = element.clientWidth;
     if (fresh === 0) return;
     room = fresh;
-    element.replaceChildren(...(shown?.nodes.length ? [picture(shown, room)] : []));
+    element.replaceChildren(
+      ...(shown?.nodes.length ? [picture(shown, room)] : []),
+      ...(shown?.conditions.length ? [conditionList(shown)] : []),
+    );
   };
   new ResizeObserver(() => element.clientWidth !== room && render()).observe(element);
   return {

@@ -10,9 +10,10 @@ const TOKEN = new RegExp(
     /(?<iri><[^\s<>"{}|^`\\]*>)/,
     /(?<string>"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)/,
     /(?<variable>[?$]\w+)/,
-    /(?<sign><<\(?|\)?>>|\{\||\|\}|[{}.;,])/,
+    /(?<sign><<\(?|\)?>>|\{\||\|\}|[{}.;,[\]])/,
+    /(?<path>[/|])/,
     /(?<name>[\p{L}\w.-]*:[\p{L}\w.%-]*)/,
-    /(?<keyword>\b(?:SELECT|DISTINCT|REDUCED|ASK|WHERE|PREFIX|BASE|VERSION|FILTER|NOT|EXISTS|UNION|MINUS|OPTIONAL|VALUES|LIMIT|OFFSET)\b)/,
+    /(?<keyword>\b(?:SELECT|DISTINCT|REDUCED|ASK|CONSTRUCT|DESCRIBE|WHERE|PREFIX|BASE|VERSION|FILTER|NOT|EXISTS|UNION|MINUS|OPTIONAL|VALUES|UNDEF|IN|BIND|AS|SERVICE|ORDER|GROUP|BY|HAVING|LIMIT|OFFSET)\b)/,
     /[\p{L}\w]+/,
   ]
     .map((part) => part.source)

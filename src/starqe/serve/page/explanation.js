@@ -25,10 +25,12 @@ function qualifier(pair) {
   );
 }
 
-function reason(why) {
+/** Writes one statement; in a negation, what is no fact is missing. */
+function reason(why, negated) {
+  const word = why.fact ? "fact" : negated ? `missing; probability that it is true: ${percent(why.probability)}` : `predicted, ${percent(why.probability)}`;
   return html(
     "li",
-    { class: why.fact ? "fact" : "predicted" },
+    { class: why.fact ? "fact" : negated ? "missing" : "predicted" },
     html(
       "p",
       { class: "sentence" },
@@ -36,7 +38,7 @@ function reason(why) {
       html("span", { class: "relation" }, ` ${nameOf(why.relation)} `),
       html("b", {}, nameOf(why.tail)),
     ),
-    mark(why.fact, why.fact ? "fact" : `predicted, ${percent(why.probability)}`),
+    mark(why.fact, word),
     why.qualifiers.length > 0 && html("ul", { class: "qualifiers" }, why.qualifiers.map(qualifier)),
     why.statements.length > 0 &&
       html(
@@ -50,6 +52,47 @@ function reason(why) {
         ),
       ),
   );
+}
+
+const listOf = (items) => html("ol", { class: "reasons" }, items);
+
+/** Writes a comparison of two entities. */
+function comparison(part, negated) {
+  const sign = negated ? " ≠ " : " = ";
+  return html("li", { class: "fact" }, html("p", { class: "sentence" }, html("b", {}, nameOf(part.left)), sign, html("b", {}, nameOf(part.right))));
+}
+
+/** Writes a union: the option that explains the answer, then the others. */
+function options(part, reasons, negated) {
+  const order = part.parts.map((option, i) => ({ option, i })).sort((a, b) => Number(b.i === part.chosen) - Number(a.i === part.chosen) || a.i - b.i);
+  const title = ({ option, i }) =>
+    i === part.chosen ? `This option explains it (${percent(option.truth)})` : `Another option (${percent(option.truth)})`;
+  return html(
+    "li",
+    { class: "group" },
+    html("p", { class: "sentence" }, `At least one of ${part.parts.length} options: ${percent(part.truth)}`),
+    order.map((one) =>
+      html("div", { class: one.i === part.chosen ? "branch" : "branch other" }, html("p", { class: "quiet-text" }, title(one)), listOf(items(one.option, reasons, negated))),
+    ),
+  );
+}
+
+/** Writes a negation: what it relies on not being so. */
+function negation(part, reasons, negated) {
+  const [inner] = part.parts;
+  if (inner.kind === "same") return comparison(inner, !negated);
+  const single = inner.kind === "statement";
+  const title = single ? "Relies on: no such statement" : `Relies on: these do not hold together (${percent(inner.truth)} that they do)`;
+  return html("li", { class: "group" }, html("p", { class: "sentence" }, title), listOf(items(inner, reasons, !negated)));
+}
+
+/** Makes the list items for a part of the query. */
+function items(part, reasons, negated = false) {
+  if (part.kind === "statement") return [reason(reasons[part.reason], negated)];
+  if (part.kind === "same") return [comparison(part, negated)];
+  if (part.kind === "any") return [options(part, reasons, negated)];
+  if (part.kind === "not") return [negation(part, reasons, negated)];
+  return part.parts.flatMap((inner) => items(inner, reasons, negated));
 }
 
 /** Writes what the probability of a prediction is made of: its statements, and the model's view of the whole question. */
@@ -66,13 +109,13 @@ function viewsOf(views) {
 }
 
 /** Fetches an explanation and shows it in an element. Raises what `call` raises. */
-export async function explainIn(element, query, entity, signal) {
-  const content = await call("api/explain", { body: { query, entity }, signal });
+export async function explainIn(element, query, row, signal) {
+  const content = await call("api/explain", { body: { query, row }, signal });
   const figure = html("div", { class: "drawing" });
   element.replaceChildren(
     html("p", { class: "note" }, content.note),
     html("figure", {}, figure),
-    html("ol", { class: "reasons" }, content.reasons.map(reason)),
+    listOf(items(content.derivation, content.reasons)),
     ...(content.views ? [viewsOf(content.views)] : []),
   );
   drawIn(figure).show(content.drawing);

@@ -83,9 +83,7 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
         if scope["type"] == "http" and "*" not in self._hosts and not self._allows(Headers(scope=scope).getlist("host")):
-            problem = HttpError(
-                400, "the Host header is not a name of this service. Its owner can add names by --allow-host", "UnknownHost"
-            )
+            problem = HttpError(400, "the Host header is not a name of this service. Its owner can allow more names", "UnknownHost")
             await problem.response()(scope, receive, send)
             return
         await self._app(scope, receive, send)

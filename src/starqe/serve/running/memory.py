@@ -44,7 +44,7 @@ class Estimate:
             parts = f"{_mb(self.graph)} for the graph, {_mb(self.weights)} for the weights, {_mb(self.buffers)} for buffers"
             raise InputError(
                 f"the service needs about {_mb(self.total)} ({parts}), and {found} is {_mb(limit)}. Take a machine with more memory, "
-                "a smaller model, or fewer queries per batch (--set batch=8); --memory sets the limit"
+                "a smaller model, or fewer queries per batch (batch=8), or set another limit of memory"
             )
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def limit(text: str | None) -> tuple[int, str]:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]*)", text.strip().upper())
     if found is None or found[2] not in _UNITS:
         raise InputError(f"a size is a number with a unit, such as 4GB or 512MiB, found {text!r}")
-    return int(float(found[1]) * _UNITS[found[2]]), "--memory"
+    return int(float(found[1]) * _UNITS[found[2]]), "the limit"
 
 
 def _mb(size: int) -> str:

@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
         return opened
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot listen on {host}, port {port}: {reason}. Choose another --port (0: any that is free) or --host") from None
+        raise InputError(f"cannot listen on {host}, port {port}: {reason}. Choose another port (0: any that is free) or host") from None
 
 
 def address(opened: socket.socket) -> str:

@@ -1,0 +1,121 @@
+"""Explanations of rows of any query, on a graph of six statements with a predictor that gives everything a quarter."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from starqe.ask import Answer, Binding
+from starqe.ask.explain import ABSENCE, GUESS, PROOF, Explainer
+from starqe.errors import InputError
+from starqe.kg import Statement, graph_of
+from starqe.queries import And, Atom, Not, Or, Query, Variable
+from starqe.queries.formula import Same
+from starqe.queries.gaps import Gaps
+from starqe.queries.sparql.request import Alternative, SparqlRequest
+from starqe.reason import Executor
+
+GRAPH = graph_of(
+    [
+        Statement("curie", "award", "nobel", (("when", "1911"), ("field", "chemistry"))),
+        Statement("curie", "award", "nobel", (("when", "1903"), ("field", "physics"))),
+        Statement("curie", "award", "davy"),
+        Statement("curie", "bornIn", "warsaw"),
+        Statement("meitner", "bornIn", "vienna"),
+        Statement("meitner", "award", "davy"),
+    ]
+)
+X, Y, P, W = map(Variable, "xypw")
+
+
+class Even:
+    def probabilities(self, _gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        return out.fill_(0.25)
+
+
+def probability(_request: SparqlRequest, _place: int, query: Query, ids: tuple[int, ...], _deadline: object) -> float:
+    """A number by which a test knows what was asked for."""
+    return len(query.answers) / 10 + sum(ids) / 1000
+
+
+EXPLAINER = Explainer(Executor(GRAPH.known(["train"]), Even()), None, probability, calibrated=True)  # type: ignore[arg-type]
+NO_PRIZE = Query(And((Atom(X, "bornIn", Y), Not(Atom(X, "award", "nobel")))), (X, Y))
+
+
+def test_a_known_row_of_several_columns_is_proved_with_what_it_relies_on():
+    found = EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), {"x": "meitner", "y": "vienna"})
+    assert (found.answer.known, found.answer.probability, found.note) == (True, 1.0, f"{PROOF} {ABSENCE}")
+    assert {name: one and one.value for name, one in found.answer.bindings.items()} == {"x": "meitner", "y": "vienna"}
+    content = json.loads(found.to_json())
+    assert content["answer"]["bindings"] == {"x": "meitner", "y": "vienna"}
+    assert content["derivation"] == {
+        "kind": "all",
+        "truth": 0.75,
+        "parts": [
+            {"kind": "statement", "reason": 0, "truth": 1.0},
+            {"kind": "not", "truth": 0.75, "parts": [{"kind": "statement", "reason": 1, "truth": 0.25}]},
+        ],
+    }
+    assert [(reason["head"], reason["fact"]) for reason in content["reasons"]] == [("meitner", True), ("meitner", False)]
+
+
+def test_a_row_of_the_answers_is_explained_as_it_is():
+    row = Answer({"x": Binding("entity", "meitner", "m"), "label": Binding("literal", "Lise", "Lise"), "y": None}, True, 1.0)
+    request = SparqlRequest.of(NO_PRIZE)
+    found = EXPLAINER.explain(request, row)  # a label is nothing to prove, and an open column may be anything
+    assert found.assignment == {"x": "meitner", "y": "vienna"}
+    assert EXPLAINER.explain(request, "meitner").derivation == found.derivation
+
+
+def test_a_predicted_row_is_explained_by_its_best_way():
+    found = EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), {"x": "curie", "y": "warsaw"})
+    ids = [GRAPH.entities.id(name) for name in ("curie", "warsaw")]
+    assert (found.answer.known, found.answer.probability) == (False, pytest.approx(0.2 + sum(ids) / 1000))
+    assert found.derivation.truth == 0  # the graph has what must not be
+    assert found.note == f"{GUESS}."
+    only = EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), "chemistry")
+    assert only.answer.probability == pytest.approx(0.1 + GRAPH.entities.id("chemistry") / 1000)
+
+
+def test_relations_are_named_like_entities():
+    query = Query(Atom("curie", P, X, (("when", W),)), (P, X, W))
+    found = EXPLAINER.explain(SparqlRequest.of(query), {"p": "award", "w": "1903"})
+    assert found.answer.bindings["p"] == Binding("relation", "award", "award")
+    assert found.assignment == {"p": "award", "x": "nobel", "w": "1903"}
+    with pytest.raises(InputError, match="nobel"):
+        EXPLAINER.explain(SparqlRequest.of(query), {"p": "nobel"})  # an entity, where a relation stands
+
+
+def test_the_alternative_that_binds_the_columns_of_a_row_explains_it():
+    prize = Alternative(Query(And((Atom(X, "bornIn", "vienna"), Atom(X, "award", Y))), (X, Y)))
+    none = Alternative(Query(And((Atom(X, "bornIn", "vienna"), Not(Atom(X, "award", Y)))), (X,)))
+    request = SparqlRequest((prize, none), ("x", "y"))
+    assert EXPLAINER.explain(request, {"x": "meitner", "y": "davy"}).query == prize.query
+    open_row = Answer({"x": Binding("entity", "meitner", "m"), "y": None}, False, 0.1)
+    found = EXPLAINER.explain(request, open_row)  # known with a prize; and its best way without one is impossible
+    assert found.query == prize.query
+
+
+def test_what_values_gives_is_part_of_the_row():
+    alternative = Alternative(Query(Atom("curie", "award", X), (X,)), ((Y, "curie"),))
+    request = SparqlRequest((alternative,), ("y", "x"))
+    assert list(EXPLAINER.explain(request, {"x": "davy", "y": "curie"}).answer.bindings) == ["y", "x"]
+    with pytest.raises(InputError, match="values that VALUES gives"):
+        EXPLAINER.explain(request, {"x": "davy", "y": "meitner"})
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [({"z": "curie"}, r"columns of the query \(x, y\), found 'z'"), ("nobody", "nobody"), ({"x": "curie", "y": "nowhere"}, "nowhere")],
+)
+def test_a_row_that_cannot_be_one_is_refused(row, told):
+    with pytest.raises(InputError, match=told):
+        EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), row)
+
+
+def test_a_union_of_comparisons_is_explained():
+    query = Query(And((Atom(X, "award", "davy"), Or((Same(X, "curie"), Same(X, "meitner"))))), (X,))
+    (_, union) = EXPLAINER.explain(SparqlRequest.of(query), "meitner").derivation.root.parts  # type: ignore[union-attr]
+    assert (union.kind, union.chosen, [part.truth for part in union.parts]) == ("any", 1, [0, 1])
+    assert np.isclose(union.truth, 1)

@@ -1,0 +1,52 @@
+"""Explanations as text: options, negations, comparisons."""
+
+from starqe.cli.ask.reasons import reasons_text
+from starqe.queries import And, Atom, Not, Or, Query, Variable
+from starqe.queries.formula import Same
+from starqe.queries.sparql.request import SparqlRequest
+from tests.ask.test_explain import EXPLAINER, NO_PRIZE
+
+X, Y = map(Variable, "xy")
+
+
+class Labels:
+    """What an answerer says of names, here written in capitals."""
+
+    def label(self, entity: str) -> str:
+        return entity.upper()
+
+    relation_label = label
+
+
+def text(query: Query, row: dict[str, str]) -> list[str]:
+    return reasons_text(Labels(), EXPLAINER.explain(SparqlRequest.of(query), row)).splitlines()  # type: ignore[arg-type]
+
+
+def test_a_negation_names_the_missing_statement_and_its_probability():
+    assert text(NO_PRIZE, {"x": "meitner", "y": "vienna"}) == [
+        "meitner, vienna: known",
+        "  fact           MEITNER - BORNIN - VIENNA",
+        "  relies on: no statement MEITNER - AWARD - NOBEL; probability that there is one 0.25",
+    ]
+
+
+def test_a_negation_of_several_conditions_shows_what_comes_nearest():
+    query = Query(And((Atom(X, "bornIn", "vienna"), Not(And((Atom(X, "award", Y), Atom(Y, "bornIn", "warsaw")))))), (X,))
+    assert text(query, {"x": "meitner"})[2:] == [
+        "  relies on: not all of this; probability that it holds 0.25",
+        "    missing 0.25   MEITNER - AWARD - CURIE",
+        "    fact           CURIE - BORNIN - WARSAW",
+    ]
+
+
+def test_a_union_tells_all_options_the_one_that_explains_it_first():
+    query = Query(And((Or((Atom(X, "award", "davy"), Atom(X, "award", "nobel"))), Not(Same(X, "curie")))), (X,))
+    assert text(query, {"x": "vienna"}) == [
+        f"vienna: predicted, probability {text(query, {'x': 'vienna'})[0].rpartition(' ')[2]}",
+        "  compared       CURIE is not VIENNA",
+        "  at least one of 2 options: 0.44",
+        "    this option explains it: 0.25",
+        "      predicted 0.25 VIENNA - AWARD - DAVY",
+        "    another option: 0.25",
+        "      predicted 0.25 VIENNA - AWARD - NOBEL",
+    ]
