@@ -91,8 +91,8 @@ class BruteForce:
         edge, (relation, given) = self.questions.pattern.edges[number], self.questions.labels[0][number]
         head, tail, pairs = values[edge.head], values[edge.tail], set(given)
         relation = relation if edge.relation is None else values[edge.relation]
-        if self._holds(head, relation, tail, pairs):
-            truth = 1.0
+        if edge.fact or self._holds(head, relation, tail, pairs):
+            truth = float(self._holds(head, relation, tail, pairs))
         elif self.sides[number] == "head":
             truth = self._probability(head, relation, MISSING, pairs, tail)
         else:
@@ -101,7 +101,7 @@ class BruteForce:
             key = self.questions.pair_relations[0][number][place] if variable is None else values[variable]
             pair = (key, values[node])
             known = self._holds(head, relation, tail, pairs | {pair})
-            of_value = 1.0 if known else self._probability(head, relation, tail, pairs | {(key, MISSING)}, pair[1])
+            of_value = float(known) if known or edge.fact else self._probability(head, relation, tail, pairs | {(key, MISSING)}, pair[1])
             truth = CONJUNCTION[self.norm](truth, of_value)
             pairs |= {pair}
         return truth
@@ -137,7 +137,7 @@ def atoms(draw: st.DrawFn, variables: list[Variable], anywhere: bool) -> Atom:
     relation: Term = Variable("p") if anywhere and not draw(st.integers(0, 4)) else draw(st.sampled_from(RELATIONS))
     value = st.sampled_from([*ENTITIES[:2], *([Variable("v"), X] if anywhere else [])])
     pairs = [(key, draw(value)) for key in draw(st.lists(st.sampled_from(QUALIFIER_RELATIONS), max_size=1))]
-    return Atom(draw(ends), relation, draw(ends), tuple(pairs))
+    return Atom(draw(ends), relation, draw(ends), tuple(pairs), fact=not draw(st.integers(0, 5)))
 
 
 @st.composite

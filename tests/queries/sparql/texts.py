@@ -50,7 +50,8 @@ class StoreHere:
 
     def query(self, text: str, *, prefixes=None, max_rows: int = 100_000, deadline=None) -> Rows:
         del deadline
-        found = store_process._result(self.store, {"query": text, "prefixes": prefixes or {}, "max_rows": max_rows})
+        request = {"query": text, "prefixes": prefixes or {}, "max_rows": max_rows, "base": None, "dataset": None}
+        found = store_process._result(self.store, request)
         assert "vars" in found, (found, text)
         return Rows(tuple(found["vars"]), tuple(found["rows"]), found["complete"])
 

@@ -72,6 +72,11 @@ def check_tuples(data: st.DataObject) -> None:
     for ids, truth in found.ranked:
         assert truth == pytest.approx(expected[ids], abs=1e-5)
     check_explanations(executor, query, found.ranked[:3], norm)
+    without = data.draw(st.sets(st.sampled_from(sorted(expected)), max_size=5))
+    left = sorted((truth for ids, truth in expected.items() if truth > 1e-6 and ids not in without), reverse=True)[:count]
+    rest = executor.best(query, count, without=without)
+    np.testing.assert_allclose([truth for _, truth in rest.ranked if truth > 1e-6], left, atol=1e-5)
+    assert not without & {ids for ids, _ in rest.ranked}
 
 
 def check_explanations(executor: Executor, query: Query, ranked: tuple[tuple[tuple[int, ...], float], ...], norm: str) -> None:
