@@ -19,7 +19,7 @@ from filelock import FileLock
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
 from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, regime_recipe, reproduce
 from starqe.experiments.findings import FINDINGS, verdicts
-from starqe.experiments.model_tables import against_paper
+from starqe.experiments.model_tables import against_paper, exchange_anchors
 from starqe.experiments.train_rows import passes, plan, shares, unequal
 from starqe.folders import LOCK
 from starqe.kg import Statement, graph_of, save_graph
@@ -93,6 +93,26 @@ def test_tables_share_the_models_of_equal_recipes(work: Path) -> None:
     assert not any(text.startswith("starqe-0: training") for text in said)
     numbers = [[row.ours for row in report.rows if row.name == "StarQE"] for report in (results, other)]
     assert numbers[0] == numbers[1]
+
+
+@pytest.mark.full
+def test_with_exchanged_anchors_every_row_is_evaluated_once_more(work: Path) -> None:
+    report, _ = reproduce("anchors", work, settings=SMALL)
+    names = [name for row in ROWS["anchors"] for name in (row, f"{row}, exchanged")]
+    assert list(dict.fromkeys(row.name for row in report.rows)) == names
+    numbers = {
+        (row.name, row.shape): row.ours for row in report.rows if (row.metric, row.average, row.protocol) == ("AMRI", "micro", "paper")
+    }
+    assert numbers["MPQE-like", "1p"] != numbers["MPQE-like, exchanged", "1p"]
+    assert {row.protocol for row in report.rows if row.name.endswith("exchanged")} == {"paper"}
+
+
+def test_exchanged_anchors_are_those_of_the_query_before(work: Path) -> None:
+    table = load_queries(work / "queries", "test", ["2i"])["2i"]
+    other = exchange_anchors(table)
+    assert other.anchors[1:].tolist() == table.anchors[:-1].tolist()
+    assert other.anchors[0].tolist() == table.anchors[-1].tolist()
+    assert (other.relations.tolist(), other.answers) == (table.relations.tolist(), table.answers)
 
 
 @pytest.mark.full

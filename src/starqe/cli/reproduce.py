@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from starqe.experiments import Report
 
 Table = Literal[
-    "statistics", "results", "pooling", "generalisation", "faithfulness", "diameter", "oracle", "qualifiers", "reasoning", "shapes"
+    "statistics",
+    "results",
+    "pooling",
+    "generalisation",
+    "anchors",
+    "faithfulness",
+    "diameter",
+    "oracle",
+    "qualifiers",
+    "reasoning",
+    "shapes",
 ]
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from starqe.experiments.findings import verdicts
 from starqe.experiments.oracle_table import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
@@ -16,7 +18,7 @@ from starqe.measure.metrics import AVERAGES, METRICS
 from starqe.measure.paper import COMPARED, beside_paper
 from starqe.measure.result_tables import grids
 from starqe.measure.rows import ALL, AVERAGE, Row, over_seeds
-from starqe.queries import SHAPES, load_queries, tables_of
+from starqe.queries import SHAPES, QueryTable, load_queries, tables_of
 
 NOT_RUN = "not run"
 
@@ -31,6 +33,8 @@ class ModelTable:
     """The published table that has its rows; its own name if empty."""
     oracle: bool = False
     """Whether the Oracle's rows belong to it."""
+    exchanged: bool = False
+    """Whether each row is evaluated once more, with the anchors of each query replaced by those of another."""
     notes: tuple[str, ...] = ()
 
 
@@ -50,6 +54,15 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         notes=(
             "Every row sees the training queries of its shapes and nothing else: no auxiliary queries, as in the paper. The last weights "
             "are evaluated; no validation query of a shape that a row is not trained on has a say.",
+        ),
+    ),
+    "anchors": ModelTable(
+        "Which rows use the anchors: the same queries with the anchors of others",
+        compared_with="generalisation",
+        exchanged=True,
+        notes=(
+            "With exchanged anchors, each query has the anchors of the query before it; relations, qualifiers and answers are its own. A "
+            "row that is as good with them has not used the anchors. The paper has no such experiment.",
         ),
     ),
     "faithfulness": ModelTable(
@@ -77,6 +90,8 @@ def model_report(work: WorkFolder, table: str) -> Report:
     for name, regime in trained.items():
         for seed in work.seeds:
             rows += [replace(row, name=name) for row in _rows(work, (regime, seed), spec.split)]
+            if spec.exchanged:
+                rows += [replace(row, name=f"{name}, exchanged") for row in _rows(work, (regime, seed), spec.split, exchanged=True)]
     rows = beside_paper(rows, spec.compared_with or table, work.graph.fingerprint)
     rows += oracle_rows(work) if spec.oracle else []
     shown = [row for row in rows if row.metric != "MR" and row.shape != ALL]
@@ -112,23 +127,32 @@ def _sample(work: WorkFolder, spec: ModelTable, rows: Iterable[Row]) -> str:
     )
 
 
-def _rows(work: WorkFolder, job: Job, split: str) -> list[Row]:
+def _rows(work: WorkFolder, job: Job, split: str, exchanged: bool = False) -> list[Row]:
     """Returns the numbers of one model, from its folder if they exist; rows without numbers if there is no model."""
     available = tables_of(work.queries).get(split, {})
     shapes = [shape for shape in SHAPES if available.get(shape)]
+    # What is known of a query says nothing about its answers if the anchors are those of another.
+    protocols = ("paper",) if split == "train" or exchanged else ("paper", "strict")
     if finished(work, job) is None:
-        return not_run_rows(shapes, job[1], ("paper",) if split == "train" else ("paper", "strict"))
-    return work.rows_once(work.run_folder(*job) / f"{split}-{work.limit}.json", Row, lambda: _evaluate(work, job, split, shapes))
+        return not_run_rows(shapes, job[1], protocols)
+    path = work.run_folder(*job) / f"{split}{'-exchanged' if exchanged else ''}-{work.limit}.json"
+    return work.rows_once(path, Row, lambda: _evaluate(work, job, split, shapes, protocols, exchanged))
 
 
-def _evaluate(work: WorkFolder, job: Job, split: str, shapes: list[str]) -> list[Row]:
-    work.tell(f"{job[0]}-{job[1]}: evaluating on {split} queries")
+def exchange_anchors(table: QueryTable) -> QueryTable:
+    """Returns the queries of a table, each with the anchors of the one before it."""
+    return replace(table, anchors=np.roll(table.anchors, 1, axis=0))
+
+
+def _evaluate(work: WorkFolder, job: Job, split: str, shapes: list[str], protocols: Sequence[str], exchanged: bool) -> list[Row]:
+    work.tell(f"{job[0]}-{job[1]}: evaluating on {split} queries{' with exchanged anchors' if exchanged else ''}")
     run = Run.open(work.run_folder(*job), work.graph)
     limit = min(work.limit, run.recipe.train.pool_per_shape) if split == "train" else work.limit
     tables = load_queries(work.queries, split, shapes, limit, work.graph)
+    tables = {shape: exchange_anchors(table) for shape, table in tables.items()} if exchanged else tables
     scorer, entities = run.scorer(), len(work.graph.entities)
     rows: list[Row] = []
-    for protocol in ("paper",) if split == "train" else ("paper", "strict"):
+    for protocol in protocols:
         settings = Measure.parse({"protocol": protocol})
         rows += evaluate(scorer, tables, entities, settings, row=job[0], seed=job[1], graph=work.graph)
     return rows

@@ -85,6 +85,12 @@ ROWS: Mapping[str, Mapping[str, str]] = {
         "MPQE-like": "mpqe-like",
         "MPQE-like + Reification": "mpqe-like-reification",
     },
+    "anchors": {
+        "Q2B-like": "q2b-like",
+        "EmQL-like": "emql-like",
+        "MPQE-like": "mpqe-like",
+        "MPQE-like + Reification": "mpqe-like-reification",
+    },
     "faithfulness": {"StarQE-like": "starqe-like", "MPQE-like": "mpqe-like"},
     "qualifiers": {"StarQE": "starqe"},
     "reasoning": {"encoder": "starqe"},
