@@ -314,6 +314,17 @@ def test_a_name_is_completed_from_the_middle_and_tab_takes_it(page):
     expect(page.locator("#drawing .relation")).to_have_text("place of birth")
 
 
+def test_entities_and_relations_are_suggested_together(page):
+    area = page.locator("#query")
+    area.fill("")
+    area.press_sequentially('SELECT ?x { "Albert Einstein" "e')
+    texts = page.get_by_role("option")
+    expect(texts.first).to_contain_text("relation, ")
+    kinds = ["relation, " in text for text in texts.all_inner_texts()]
+    assert kinds == sorted(kinds, reverse=True)
+    assert kinds.count(False) == 3
+
+
 KINDS = [
     ('SELECT ?x { "', False),
     ('SELECT ?x { "Ulm" "', True),
@@ -325,6 +336,14 @@ KINDS = [
     ('SELECT ?x { ?x "country" ?y {| "point in time" "', False),
     ('SELECT ?x { << ?x "country" ?y >> "', True),
     ('SELECT ?x { # "a" "b"\n "', False),
+    ('SELECT ?x { { ?x "country" "Germany" } UNION { ?x "', True),
+    ('SELECT ?x { ?x "country" ?y FILTER NOT EXISTS { ?x "', True),
+    ('SELECT ?x { ?x "country"/"', True),
+    ('SELECT ?x { ?x "country"/"capital" "', False),
+    ('SELECT ?x { ?x ^"', True),
+    ('SELECT ?x { ?x ("country"|"', True),
+    ('SELECT ?x { ?x "country" [ "', True),
+    ('SELECT ?x { ?x "country" ?y FILTER (?y != "', False),
     ('"', False),
 ]
 
@@ -535,11 +554,21 @@ def drawing_of(edges: list[tuple[str, str]], qualifiers: int = 1) -> dict:
     kinds = {name: "target" if name == "?" else "anchor" if name[0].isupper() else "variable" for edge in edges for name in edge}
     nodes = [{"id": n, "kind": kind, "entity": n if kind == "anchor" else None, "label": f"the label of {n}"} for n, kind in kinds.items()]
     pairs = [{"relation": named("point in time"), "value": named("the nineteenth century")}] * qualifiers
+    marks = [{"kind": "option", "text": "option A", "title": "One of 2 options"}, {"kind": "not", "text": "not together", "title": ""}]
     made = [
-        {"from": a, "to": b, "relation": named(f"relation {a} {b}"), "qualifiers": pairs, "fact": None, "probability": None}
-        for a, b in edges
+        {
+            "from": a,
+            "to": b,
+            "relation": named(f"relation {a} {b}"),
+            "qualifiers": pairs,
+            "marks": marks[: place % 3],
+            "used": True,
+            "fact": None,
+            "probability": None,
+        }
+        for place, (a, b) in enumerate(edges)
     ]
-    return {"nodes": nodes, "edges": made}
+    return {"nodes": nodes, "edges": made, "conditions": []}
 
 
 BOXES = """async ([drawings, width]) => {
@@ -674,3 +703,46 @@ def test_files_of_the_page_load_nothing_from_elsewhere_and_make_no_markup_from_t
         re.findall(r"https?://\w|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\bstyle=|\son\w+=", text)
         == []
     )
+
+
+SEVERAL = 'SELECT ?p ?what ?when { "Albert Einstein" ?p ?what {| "point in time" ?when |} }'
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+def test_several_columns_are_shown_and_a_row_is_explained(open_page, home, viewport):
+    page = open_page(home, viewport=viewport)
+    asked(page, SEVERAL)
+    first = page.locator(".ranking > li.known").first
+    expect(first.locator(".cell .label")).to_have_count(3)
+    assert page.locator(".column-names").first.is_visible() == (viewport == DESK)
+    assert first.locator(".cell .column").first.is_visible() == (viewport == PHONE)
+    values = first.locator(".cell .label").all_inner_texts()
+    first.locator(".answer").click()
+    expect(first.locator(".reasons > li.fact")).to_have_count(1)
+    said = first.locator(".explanation").inner_text()
+    assert [value for value in values if value not in said] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_union_is_drawn_and_its_explanation_has_all_options(page):
+    branches = '{ ?x "doctoral advisor" "Arnold Sommerfeld" } UNION { ?x "student of" ?y . ?y "employer" "ETH Zurich" }'
+    asked(page, f"SELECT ?x {{ {branches} }}")
+    expect(page.locator("#drawing .tag.option text")).to_have_text(["option A", "option B", "option B"])
+    page.locator(".ranking > li.known .answer").first.click()
+    panel = page.locator(".explanation:not([hidden])")
+    expect(panel.locator(".branch")).to_have_count(2)
+    expect(panel.locator(".branch").first).to_contain_text("This option explains it (100%)")
+    assert panel.locator(".branch").first.locator("li.predicted").count() == 0
+    assert panel.locator(".graph .edge.unused").count() >= 1
+
+
+def test_a_negation_is_drawn_and_names_what_it_relies_on(page):
+    without = 'FILTER NOT EXISTS { ?x "award received" "Nobel Prize in Physics" } FILTER (?x != "Albert Einstein")'
+    asked(page, f'SELECT ?x {{ ?x "educated at" "ETH Zurich" . {without} }}')
+    expect(page.locator("#drawing .edge.negated")).to_have_count(1)
+    expect(page.locator("#drawing .conditions")).to_have_text("?x ≠ Albert Einstein")
+    page.locator(".ranking > li.known .answer").first.click()
+    panel = page.locator(".explanation:not([hidden])")
+    expect(panel.locator("li.missing")).to_contain_text("award received Nobel Prize in Physics")
+    expect(panel.locator("li.missing")).to_contain_text(re.compile(r"missing; probability that it is true: <?\d"))
+    expect(panel).to_contain_text("Relies on: no such statement")
