@@ -102,21 +102,36 @@ def check_formulas_find_the_known_rows(graph: Graph, text: str) -> None:
     assert not missing or "?" in text.replace("?x", "").replace("?y", "").replace("?z", "") or "VALUES" in text, (text, missing)
 
 
-@settings(PATIENT, max_examples=300)
+@settings(PATIENT, max_examples=60)
 @given(graphs, texts())
 def test_known_rows_are_those_of_a_store(graph: Graph, text: str) -> None:
     check_known_rows(graph, text)
 
 
-@settings(PATIENT, max_examples=200)
+@settings(PATIENT, max_examples=40)
 @given(graphs, texts())
 def test_nothing_is_predicted_beyond_what_is_known_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
     check_nothing_is_predicted(graph, text)
 
 
-@settings(PATIENT, max_examples=200)
+@settings(PATIENT, max_examples=40)
 @given(graphs, texts(anywhere=False))
 def test_formulas_find_all_known_rows_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
+    check_formulas_find_the_known_rows(graph, text)
+
+
+@pytest.mark.slow
+@settings(PATIENT, max_examples=1_000)
+@given(graphs, texts())
+def test_many_texts_have_the_known_rows_of_a_store_and_nothing_beyond_without_predictions(graph: Graph, text: str) -> None:
+    check_known_rows(graph, text)
+    check_nothing_is_predicted(graph, text)
+
+
+@pytest.mark.slow
+@settings(PATIENT, max_examples=1_000)
+@given(graphs, texts(anywhere=False))
+def test_formulas_find_all_known_rows_of_many_texts(graph: Graph, text: str) -> None:
     check_formulas_find_the_known_rows(graph, text)
 
 

@@ -268,9 +268,12 @@ class _Loader:
         head, tail = graph.head[rows].astype(np.int64), graph.tail[rows].astype(np.int64)
         if self._nodes and isinstance(edge.head, str) and not edge.pairs:
             places = np.flatnonzero(graph.pair_relation == edge.relation)
-            places = places[np.isin(graph.pairs.owner[places], known.rows)]
-            head = np.concatenate([head, self._entities + graph.pairs.owner[places].astype(np.int64)])
-            tail = np.concatenate([tail, graph.pair_value[places].astype(np.int64)])
+            if len(places) and len(known.rows):
+                owner = np.searchsorted(graph.pairs.offsets, places, "right") - 1
+                position = np.minimum(np.searchsorted(known.rows, owner), len(known.rows) - 1)
+                places, owner = places[known.rows[position] == owner], owner[known.rows[position] == owner]
+                head = np.concatenate([head, self._entities + owner.astype(np.int64)])
+                tail = np.concatenate([tail, graph.pair_value[places].astype(np.int64)])
         fits = self._fits(edge.head, head) & self._fits(edge.tail, tail)
         if edge.head == edge.tail:
             fits &= head == tail
