@@ -1,6 +1,7 @@
-"""Damaged and hostile files are imported, or refused with an error of ours; within 10 seconds of work each."""
+"""Damaged and hostile files are imported, or refused with an error of ours; within 10 seconds of work and 1 GB each."""
 
 import random
+import resource
 import time
 from pathlib import Path
 
@@ -16,10 +17,12 @@ CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 TRIES = 40
 SECONDS = 10.0
 """Processor time, which other work on the machine does not change."""
+KILOBYTES = 10**6
+"""How much the peak of the memory may grow."""
 
 
 def bring(path: Path, what: str, form: str | None = None) -> None:
-    began = time.process_time()
+    began, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         import_graph(path, form)
     except StarqeError:
@@ -28,6 +31,7 @@ def bring(path: Path, what: str, form: str | None = None) -> None:
         error.add_note(f"{path.name} as {form}: {what}")
         raise
     assert time.process_time() - began < SECONDS, what
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < KILOBYTES, what
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)

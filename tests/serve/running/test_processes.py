@@ -76,7 +76,7 @@ def test_a_job_is_ended_at_its_deadline_with_its_process(processes):
 
 
 def test_a_job_is_ended_when_nobody_waits(processes):
-    with pytest.raises(DeadlineError, match="nobody waits"):
+    with pytest.raises(DeadlineError, match="no longer waits"):
         processes("sleep", [None], Deadline(wanted=lambda: False))
 
 
