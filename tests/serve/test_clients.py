@@ -30,7 +30,7 @@ JOINED = [(EINSTEIN, "violin", ULM), (CURIE, "bicycle", WARSAW)]
 
 @pytest.fixture(scope="module")
 def endpoint(answerer: Answerer) -> Iterator[str]:
-    with served(answerer, seconds=60.0) as address:
+    with served(answerer, seconds=300.0) as address:
         yield address
 
 
@@ -38,7 +38,7 @@ def asked(endpoint: str, query: str, **more: str) -> list[dict[str, str]]:
     """Sends a query as a form of a page does."""
     accept = "application/sparql-results+json,*/*;q=0.9"
     request = Request(f"{endpoint}/sparql", urlencode({"query": query, **more}).encode(), {"Accept": accept})
-    with urlopen(request, timeout=60) as response:
+    with urlopen(request, timeout=300) as response:
         rows = json.load(response)["results"]["bindings"]
     return [{name: term["value"] for name, term in row.items()} for row in rows]
 
@@ -113,7 +113,7 @@ store.load(sys.argv[1].encode(), format=RdfFormat.N_TRIPLES)
 print(json.dumps(sorted([term.value for term in row] for row in store.query(sys.argv[2]))))
 """
     found = subprocess.run(
-        [sys.executable, "-c", program, NOTES, JOIN % endpoint], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program, NOTES, JOIN % endpoint], capture_output=True, text=True, check=False, timeout=600
     )
     assert found.stderr == ""
     assert [tuple(row) for row in json.loads(found.stdout)] == JOINED
