@@ -8,5 +8,5 @@ from tests.conformance.suites import Suites
 from tests.serve.served import served
 
 if __name__ == "__main__":
-    with served(untrained(embedded_graph())) as address, Suites(address) as suites:
+    with served(untrained(embedded_graph()), seconds=300.0) as address, Suites(address) as suites:
         PAGE.write_text(write_page({folder: suites.outcomes(folder) for folder in folders()}), encoding="utf-8")

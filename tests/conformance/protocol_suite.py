@@ -99,7 +99,7 @@ def _request(test: W3cTest, node: Node) -> Request:
 
 
 def _sent(request: Request, address: str) -> tuple[int, str, bytes]:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=300)
     try:
         connection.request(request.method, request.path, request.body, request.headers)
         response = connection.getresponse()

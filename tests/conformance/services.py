@@ -18,10 +18,14 @@ from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, EVEN
 from starqe.reason.reasoner import Reasoner
-from starqe.serve import create_app
+from starqe.serve import ServeSettings, create_app
 from tests.conformance.data import data_of, quads_of
 from tests.conformance.manifest import Node, W3cTest, file_of
 from tests.conformance.results import canonical
+
+
+PATIENT = ServeSettings.parse({"seconds": 300.0})
+"""Time enough on a busy machine: the time limit has tests of its own."""
 
 
 def untrained(graph: Graph) -> Answerer:
@@ -66,7 +70,7 @@ class Services:
         except KnownOnlyError:
             return None
         if file not in self._clients:
-            self._clients[file] = self._stack.enter_context(TestClient(create_app(untrained(graph)), base_url="http://localhost"))
+            self._clients[file] = self._stack.enter_context(TestClient(create_app(untrained(graph), PATIENT), base_url="http://localhost"))
         return self._clients[file]
 
 

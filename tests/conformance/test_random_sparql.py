@@ -22,7 +22,7 @@ from tests.places import WD50K
 
 MOST = 20_000
 """Texts with more rows are passed over."""
-PATIENT = {"known": MOST, "known_supported": MOST, "seconds": 120.0, "atoms": 100, "query_bytes": 65_536}
+PATIENT = {"known": MOST, "known_supported": MOST, "seconds": 300.0, "atoms": 100, "query_bytes": 65_536}
 TOO_LONG = 0.1
 """The share of texts that may take a store too long."""
 

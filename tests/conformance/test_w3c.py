@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def suites() -> Iterator[Suites]:
-    with served(untrained(embedded_graph())) as address, Suites(address) as opened:
+    with served(untrained(embedded_graph()), seconds=300.0) as address, Suites(address) as opened:
         yield opened
 
 
