@@ -289,7 +289,7 @@ def test_a_row_about_generalisation_sees_its_own_queries_only_and_by_passes(regi
     assert differing <= {"shapes", "variant", "epochs"}
     paper = regime_recipe(regime, 0, as_published=True).model
     assert (ours.model.pooling, ours.model.layers) == (paper.pooling, paper.layers)
-    assert ours.model.weighting == ("symmetric" if regime == "mpqe-like" else paper.weighting)
+    assert ours.model.weighting == ("symmetric" if ours.train.shapes == ("1p",) else "attention")
 
 
 def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:

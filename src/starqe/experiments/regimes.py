@@ -44,8 +44,8 @@ def _on_shapes(shapes: Sequence[str], epochs: int, **train: Any) -> dict[str, An
     return {**seen, "one_hop": "none", "candidates": 4_096, **train}
 
 
-# Pooling and weighting are those of the paper's row, but for MPQE-like: 1p has one edge into each node, so that attention weights get
-# no gradient, and degrees weight its messages.
+# Pooling is that of the paper's row. Rows of 1p alone weight messages by degrees: with one edge into each node, attention weights get no
+# gradient. With intersections in training, attention is better on validation (EmQL-like: mean MRR 45.0 against 43.1).
 _BY_DEGREE = {"weighting": "symmetric"}
 _DIAMETER = {"model": {"steps": "diameter"}}
 _ONE_MORE = {"model": {"steps": "diameter+1", "layers": 4}}
@@ -64,7 +64,7 @@ REGIMES: Mapping[str, Regime] = {
     ),
     "starqe-like": Regime("starqe", {"train": _on_shapes(tuple(SHAPES), 5)}),
     "q2b-like": Regime("q2b-like", {"train": _on_shapes(("1p", "2p", "3p", "2i", "3i"), 8), "model": {"pooling": "sum"}}, weight=0.75),
-    "emql-like": Regime("emql-like", {"train": _on_shapes(("1p", "2i"), 14), "model": _BY_DEGREE}, weight=0.4),
+    "emql-like": Regime("emql-like", {"train": _on_shapes(("1p", "2i"), 18)}, weight=0.4),
     "mpqe-like": Regime("mpqe-like", {"train": _on_shapes(("1p",), 20), "model": _BY_DEGREE}, weight=0.25),
     "mpqe-like-reification": Regime(
         "mpqe-like-reification", {"train": _on_shapes(("1p",), 24, variant="reified"), "model": _BY_DEGREE}, weight=0.5
