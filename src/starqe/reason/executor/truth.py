@@ -5,7 +5,7 @@ V entities · n nodes that are asked about · Q different questions among them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,6 +29,14 @@ class OneHop(Protocol):
 
         All gaps are tails, or all are heads, or all are values.
         """
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A one-hop predictor that can say, without predicting, how probable an answer can be at most."""
+
+    def ceilings(self, gaps: Gaps) -> Tensor:
+        """Returns a number that the probability of no entity exceeds, unless known statements make it an answer: (B,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +168,12 @@ class EdgeTruth:
             truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
             yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
 
+    def ceilings(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+        """Returns the most that a prediction for the other end of every node's edge can be, facts apart: (n,)."""
+        if not isinstance(self._one_hop, Bounded):
+            return torch.full((len(nodes),), self._cap)
+        return self._one_hop.ceilings(self._gaps(side, nodes, labels)).clamp_max(self._cap)
+
     def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, np.ndarray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
         _, found = self.between(np.array([head]), np.array([tail]), np.array([label]))
@@ -176,10 +190,13 @@ class EdgeTruth:
         return position[fits], statement[fits]
 
     def _ask(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+        return self._capped(self._gaps(side, nodes, labels))
+
+    def _gaps(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Gaps:
         relations, pairs = self.all_labels.columns
         missing = np.full(len(nodes), MISSING)
         head, tail = (nodes, missing) if side == "head" else (missing, nodes)
-        return self._capped(Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes))))
+        return Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes)))
 
     def _of_values(self, gaps: Gaps) -> Tensor:
         """Predicts qualifier values; a model that predicts heads and tails alone leaves them to the facts."""
