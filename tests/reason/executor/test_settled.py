@@ -12,7 +12,7 @@ from starqe.queries.shape import Shape
 from starqe.reason import NORMS, Executor, ReasonSettings
 from starqe.reason.executor import messages
 from tests.reason.executor.test_execution import CASES, World, world
-from tests.reason.executor.test_formulas import check_tuples, check_truths
+from tests.reason.executor.test_formulas import check_truths, check_tuples
 from tests.reason.worlds import KINDS, Numbers, brute_force
 
 CAP = 0.9
