@@ -36,7 +36,7 @@ def test_stopping_makes_fewer_predictions_and_is_compared_with_every_candidate(r
     assert (every["every"], stopping["every"]) == (True, False)
     assert 1 <= stopping["predictions"] < every["predictions"] <= 17
     assert 0 <= stopping["exact_share"] <= 1
-    assert all(row["share_of_bound"] > 0 and row["product_gflops"] > 0 for row in (every, stopping))
+    assert all(row["share_of_bound"] >= 0 and row["product_gflops"] > 0 for row in (every, stopping))
 
 
 def test_the_quality_is_that_of_the_executor_which_knows_train_only(reasoner: Reasoner, queries: dict[str, QueryTable]) -> None:

@@ -5,7 +5,7 @@ conjunction joins the truths of its parts by a norm, a disjunction by the dual o
 its part.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from starqe.kg import Known
 from starqe.queries import Query, QueryTable
 from starqe.queries.exact import answers as exact
 from starqe.queries.shape import TARGET
+from starqe.reason.executor.ahead import MOST, Asked, predict_ahead
 from starqe.reason.executor.derivation import Derivation
 from starqe.reason.executor.execution import Execution
 from starqe.reason.executor.explain import Explaining, explain, explain_known
@@ -31,6 +32,7 @@ from starqe.reason.executor.steps import Plan
 from starqe.reason.executor.truth import EdgeTruth, OneHop
 from starqe.reason.executor.tuples import BestTuples, collect
 
+Ahead = Mapping[Asked, Tensor]
 CELLS = 1 << 23
 """The number of values in a buffer (32 MiB): as many questions, times all entities, are worked on at once."""
 PARTIAL_SOLUTIONS = 1_000_000
@@ -56,14 +58,14 @@ class Best:
     """The best answers of some queries beside the known ones, the truest first."""
 
     ids: np.ndarray  # (B, k)
-    truths: Tensor  # (B, k)
+    truths: Tensor  # (B, k); -inf where there are no more
     slack: Tensor  # (B,)
     """The most that any other answer could have: truths above it are exact, and those of the best ones."""
 
     @property
     def exact(self) -> Tensor:
         """Whether these are the best answers, with their exact truths, beyond doubt: (B,) bool."""
-        return self.slack <= self.truths[:, -1]
+        return self.slack <= self.truths[:, -1].clamp_min(0)
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,35 @@ class Executor:
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
-        return self.truths(table, rows, out, deadline, wanted=self.settings.settled).values
+        return self.scores_of([(table, rows)], out, deadline)
+
+    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: Tensor, deadline: Deadline = NEVER) -> Tensor:
+        """Computes the scores for rows of several tables, part after part, as `scores` does: (B, V).
+
+        What few questions are sure to need is predicted together, whatever their shapes.
+
+        Raises:
+            UnsupportedError: A table is reified.
+            DeadlineError: The time is up.
+        """
+        with torch.inference_mode():
+            asked = [questions_of_rows(table, rows) for table, rows in parts if len(rows) <= MOST]
+            ahead = self._ahead(asked) if len(asked) == len(parts) else {}
+        start = 0
+        for table, rows in parts:
+            self.truths(table, rows, out[start : start + len(rows)], deadline, wanted=self.settings.settled, ahead=ahead)
+            start += len(rows)
+        return out
 
     def truths(
-        self, table: QueryTable, rows: np.ndarray, out: Tensor | None = None, deadline: Deadline = NEVER, *, wanted: int = 0
+        self,
+        table: QueryTable,
+        rows: np.ndarray,
+        out: Tensor | None = None,
+        deadline: Deadline = NEVER,
+        *,
+        wanted: int = 0,
+        ahead: Ahead | None = None,
     ) -> Result:
         """Computes the truth of all entities as answers of these rows (written to ``out``, if it is given), and the slack.
 
@@ -107,6 +134,7 @@ class Executor:
             deadline: When to stop.
             wanted: The number of best predicted answers that have to be exact: predictions that cannot change them are not made. With 0,
                 predictions are made for every candidate of the beam.
+            ahead: Predictions that were made already.
 
         Raises:
             UnsupportedError: The table is reified.
@@ -117,7 +145,7 @@ class Executor:
         with torch.inference_mode():
             for start in range(0, len(rows), self._most):
                 part = rows[start : start + self._most]
-                self._fill(table, part, out[start : start + len(part)], slack[start : start + len(part)], wanted, deadline)
+                self._fill(table, part, out[start : start + len(part)], slack[start : start + len(part)], wanted, deadline, ahead)
         return Result(out, slack)
 
     def best_rows(
@@ -138,14 +166,16 @@ class Executor:
         """
         result = self.truths(table, rows, None, deadline, wanted=count)
         if known is None:
-            result.values.masked_fill_(result.values >= 1, 0)
+            result.values.masked_fill_(result.values >= 1, -torch.inf)
         else:
             for place, ids in enumerate(known):
-                result.values[place, torch.from_numpy(ids.astype(np.int64))] = 0
+                result.values[place, torch.from_numpy(ids.astype(np.int64))] = -torch.inf
         best = result.values.topk(min(count, self._entities), dim=1)
         return Best(best.indices.numpy(), best.values, result.slack)
 
-    def _fill(self, table: QueryTable, rows: np.ndarray, out: Tensor, slack: Tensor, wanted: int, deadline: Deadline) -> None:
+    def _fill(
+        self, table: QueryTable, rows: np.ndarray, out: Tensor, slack: Tensor, wanted: int, deadline: Deadline, ahead: Ahead | None
+    ) -> None:
         """Computes the truths of rows that fit into a buffer.
 
         Where several variables are to be tried, few candidates of each are tried first. What that settles is done; for the others, more
@@ -156,7 +186,7 @@ class Executor:
         left = np.arange(len(rows))
         for narrow in (FIRST, 0) if wanted and plan.repeats and self._width(plan) > FIRST else (0,):
             questions = questions_of_rows(table, rows[left])
-            execution = self._execution(questions, deadline, narrow=narrow)[1]
+            execution = self._execution(questions, deadline, narrow=narrow, ahead=ahead)[1]
             values, slacks = execution.run(plan, execution.start(floor), wanted)
             if len(left) == len(rows) and floor is None:
                 out.copy_(values)
@@ -282,17 +312,26 @@ class Executor:
             _, execution = self._explaining(questions, deadline)
             return explain_known(execution, prover, values)
 
-    def _execution(self, questions: Questions, deadline: Deadline, *, narrow: int = 0) -> tuple[Plan, Execution]:
+    def _ahead(self, asked: Sequence[Questions]) -> Ahead:
+        plans = [(plan_of(questions.pattern), questions) for questions in asked]
+        return predict_ahead(self.one_hop, self.settings.cap, plans, self._entities)
+
+    def _execution(
+        self, questions: Questions, deadline: Deadline, *, narrow: int = 0, ahead: Ahead | None = None
+    ) -> tuple[Plan, Execution]:
         plan = plan_of(questions.pattern)
-        return plan, Execution(*self._parts(plan, questions, deadline), narrow=narrow)
+        return plan, Execution(*self._parts(plan, questions, deadline, ahead), narrow=narrow)
 
     def _explaining(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Explaining]:
         plan = plan_of(questions.pattern)
         return plan, Explaining(*self._parts(plan, questions, deadline), keep=True)
 
-    def _parts(self, plan: Plan, questions: Questions, deadline: Deadline) -> tuple[Pattern, EdgeTruth, str, float, int, int]:
+    def _parts(
+        self, plan: Plan, questions: Questions, deadline: Deadline, ahead: Ahead | None = None
+    ) -> tuple[Pattern, EdgeTruth, str, float, int, int]:
         settings = self.settings
-        truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline)
+        ahead = self._ahead([questions]) if ahead is None else ahead
+        truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline, ahead)
         return questions.pattern, truth, settings.norm, settings.cap, self._width(plan), self._most
 
     def _width(self, plan: Plan) -> int:

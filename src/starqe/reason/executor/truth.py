@@ -3,7 +3,7 @@
 V entities · n nodes that are asked about · Q different questions among them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -80,7 +80,17 @@ class Labels:
 class EdgeTruth:
     """The truth of the edges of some questions."""
 
-    def __init__(self, known: Known, one_hop: OneHop, cap: float, questions: Questions, most: int, deadline: Deadline = NEVER) -> None:
+    def __init__(
+        self,
+        known: Known,
+        one_hop: OneHop,
+        cap: float,
+        questions: Questions,
+        most: int,
+        deadline: Deadline = NEVER,
+        ahead: Mapping[tuple[Side, int, Label], Tensor] | None = None,
+    ) -> None:
+        self._ahead = ahead or {}  # truths that were predicted already
         self.known, self._one_hop, self._cap, self._most, self.deadline = known, one_hop, cap, most, deadline
         self.questions, self.all_labels = questions, Labels()
         numbers = [[self.all_labels.number(label) for label in row] for row in questions.labels]
@@ -153,6 +163,20 @@ class EdgeTruth:
 
         Of what has to be a fact, nothing is predicted.
         """
+        if self._ahead and not fact:
+            meaning = self.all_labels.meaning
+            keys = [(side, int(node), meaning[label]) for node, label in zip(nodes.tolist(), labels.tolist(), strict=True)]
+            made = np.array([key in self._ahead for key in keys], bool)
+            for place in np.flatnonzero(made):
+                yield Predicted(nodes[[place]], labels[[place]], self._ahead[keys[place]][None], np.array([place]), np.array([0]))
+            rest = np.flatnonzero(~made)
+            if len(made) > len(rest):
+                for part in self._asked(side, nodes[rest], labels[rest]):
+                    yield Predicted(part.nodes, part.labels, part.truth, rest[part.asked], part.question)
+                return
+        yield from self._asked(side, nodes, labels, fact)
+
+    def _asked(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
