@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from starqe.kg import Statement, graph_of
 from starqe.queries import Atom, Query, Variable
-from starqe.queries.shape import Shape
+from starqe.queries.gaps import Gaps
 from starqe.reason import NORMS, Executor, ReasonSettings
 from starqe.reason.executor import messages
 from tests.reason.executor.test_execution import CASES, World, world
@@ -125,4 +125,21 @@ def test_known_answers_are_left_out_of_the_best_ones() -> None:
     table, ids = PATH.to_table(GRAPH), GRAPH.entities.id
     assert executor.best_rows(table, np.array([0]), 1).ids[0].tolist() == [ids("a")]
     assert executor.best_rows(table, np.array([0]), 1, [np.array([ids("a")])]).ids[0].tolist() == [ids("e")]  # along the fact: 0.4
-    assert Shape.parse("2p", "A>x x>?").edges == table.shape.edges
+
+
+def test_queries_of_several_shapes_are_predicted_together_and_score_as_alone() -> None:
+    asked: list[int] = []
+
+    class Watched(Numbers):
+        def probabilities(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+            asked.append(len(gaps))
+            return super().probabilities(gaps, out)
+
+    numbers, known = path_world(0.5, 0.4)[0], GRAPH.known(["train"])
+    executor = Executor(known, Watched(numbers.table), ReasonSettings(cap=CAP))
+    tables = [PATH.to_table(GRAPH), Query.conjunction([Atom("a", "r", T), Atom("b", "s", T)], "t").to_table(GRAPH)]
+    parts = [(table, np.array([0])) for table in tables]
+    found = executor.scores_of(parts, torch.empty(2, len(GRAPH.entities)))
+    assert asked == [2]  # a -r-> ? for both, b -s-> ? for the second; the first finds b -s-> ? made already
+    for place, (table, rows) in enumerate(parts):
+        assert torch.equal(executor.scores(table, rows, torch.empty(1, len(GRAPH.entities)))[0], found[place])
