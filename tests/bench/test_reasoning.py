@@ -31,6 +31,14 @@ def test_every_beam_is_measured_where_there_are_inner_variables(reasoner: Reason
     assert all(machine().items() <= row.items() for row in rows)
 
 
+def test_stopping_makes_fewer_predictions_and_is_compared_with_every_candidate(reasoner: Reasoner, queries: dict[str, QueryTable]) -> None:
+    every, stopping = bench_reason(reasoner, {"2p": queries["2p"]}, [16], every=True)
+    assert (every["every"], stopping["every"]) == (True, False)
+    assert 1 <= stopping["predictions"] < every["predictions"] <= 17
+    assert 0 <= stopping["exact_share"] <= 1
+    assert all(row["share_of_bound"] >= 0 and row["product_gflops"] > 0 for row in (every, stopping))
+
+
 def test_the_quality_is_that_of_the_executor_which_knows_train_only(reasoner: Reasoner, queries: dict[str, QueryTable]) -> None:
     (row,) = bench_reason(reasoner, {"2p": queries["2p"]}, [reasoner.settings.beam])
     settings = Measure(protocol="strict", replicates=0)

@@ -13,6 +13,7 @@ from starqe.cli.main import main
 from starqe.errors import InputError, StarqeError
 from starqe.kg import Statement, embedded_graph, graph_of
 from starqe.learn import Run, preset
+from starqe.queries import SHAPES
 from starqe.queries.sparql.read import read_sparql
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -62,15 +63,39 @@ def with_service(responses, scenario, held=0):
 def test_questions_are_distinct_readable_and_those_of_the_seed():
     graph = embedded_graph()
     texts = questions(graph, per_shape=40)
-    assert len(set(texts)) == len(texts) > 100
+    assert len(texts) > 100
+    assert set(texts.values()) <= set(SHAPES)
     assert {len(read_sparql(text, graph).query.all_atoms) for text in texts} == {1, 2, 3}
-    assert texts == questions(graph, per_shape=40) != questions(graph, seed=1, per_shape=40)
+    assert list(texts) == list(questions(graph, per_shape=40)) != list(questions(graph, seed=1, per_shape=40))
 
 
 def test_what_sparql_cannot_name_is_not_asked():
     assert questions(graph_of([Statement("a", "r", "b"), Statement("_:x", "r", "c")]), per_shape=4)
     with pytest.raises(InputError, match="has none"):
         questions(graph_of([Statement("_:a", "r", "_:b")]), per_shape=4)
+
+
+def test_predictions_are_asked_for():
+    heads = []
+
+    async def scenario(address):
+        client = Client(address)
+        await client.ask("q")
+        await client.close()
+
+    async def answer(reader, writer):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(OK)
+        writer.close()
+
+    async def run():
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        await scenario(f"http://{host}:{port}")
+        server.close()
+
+    asyncio.run(run())
+    assert heads[0].startswith(b"POST /sparql?predicted=true ")
 
 
 def test_clients_ask_one_query_after_the_other_and_every_status_counts():
@@ -114,6 +139,8 @@ def test_the_service_is_measured_and_soaked(askable_run, monkeypatch, capsys):
     two, crowd, soak = json.loads(capsys.readouterr().out)
     assert [row["load"] for row in (two, crowd)] == ["2 at a time", f"{CROWD} at a time"]
     assert two["statuses"] == {"200": two["asked"]}
+    assert two["p50_ms_by_shape"].keys() <= set(SHAPES)
+    assert two["server_cpu_ms"] > 0
     assert crowd["p50_ms"] <= crowd["p90_ms"] <= crowd["p99_ms"]
     assert soak["load"] == f"{2 * max(row['answered_per_second'] for row in (two, crowd)):.1f} per second"
     assert soak["statuses"].keys() <= {"200", "503", "not sent"}  # a busy machine may not send them all in time

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from starqe.model import SIMILARITY
+from starqe.model.similarity import PACKED_ROWS, PackedRows
 
 QUERIES = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
 ENTITIES = torch.tensor([[1.0, 2.0], [4.0, -2.0], [0.0, 0.0]])
@@ -41,3 +42,12 @@ def test_scoring_leaves_its_inputs_as_they_are(name):
     SIMILARITY[name].scores(queries, entities)
     assert torch.equal(queries, QUERIES)
     assert torch.equal(entities, ENTITIES)
+
+
+@pytest.mark.parametrize("rows", [PACKED_ROWS, 10])
+@pytest.mark.parametrize("vectors", [1, 3, 20])
+def test_packed_rows_give_the_dot_products(rows, vectors):
+    generator = torch.Generator().manual_seed(0)
+    entities, queries = torch.randn(rows, 24, generator=generator), torch.randn(vectors, 24, generator=generator)
+    found = PackedRows(entities).products(queries, torch.empty(vectors, rows))
+    torch.testing.assert_close(found, queries @ entities.T)

@@ -23,7 +23,7 @@ class Fixed:
     def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor, deadline: Deadline = NEVER) -> torch.Tensor:
         return out.copy_(self.values.expand(len(rows), -1))
 
-    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor) -> torch.Tensor:
+    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor, deadline: Deadline = NEVER) -> torch.Tensor:
         return out.copy_(self.values.expand(sum(len(rows) for _, rows in parts), -1))
 
 

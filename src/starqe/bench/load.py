@@ -24,6 +24,7 @@ class Asked:
     status: str
     """The HTTP status, ``503 without Retry-After``, ``failed`` or ``not sent``."""
     seconds: float
+    text: str = ""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Client:
     _streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = field(default=None, init=False)
 
     async def ask(self, text: str, due: float | None = None) -> Asked:
-        """Asks one query and reads the whole answer; the time counts from ``due`` (by ``time.perf_counter``), or from now."""
+        """Asks one query with predictions and reads the whole answer; the time counts from ``due`` (``time.perf_counter``) or from now."""
         began = time.perf_counter() if due is None else due
         try:
             async with asyncio.timeout(PATIENCE):
@@ -42,7 +43,7 @@ class Client:
         except (OSError, EOFError, TimeoutError):
             status = "failed"
             await self.close()
-        return Asked(status, time.perf_counter() - began)
+        return Asked(status, time.perf_counter() - began, text)
 
     async def close(self) -> None:
         """Closes the connection."""
@@ -67,7 +68,7 @@ class Client:
         self._streams = self._streams or await asyncio.open_connection(place.hostname, place.port)
         reader, writer = self._streams
         writer.write(
-            f"POST /sparql HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/sparql-query\r\n"
+            f"POST /sparql?predicted=true HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/sparql-query\r\n"
             f"Accept: application/sparql-results+json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )

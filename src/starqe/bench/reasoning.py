@@ -1,46 +1,94 @@
 """Speed of reasoning, and the value of a wider beam: the executor shape by shape, time and quality."""
 
+import statistics
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from starqe.bench.measured import machine, measured
+from starqe.bench.measured import fastest, machine, measured
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable
+from starqe.queries.gaps import Gaps
+from starqe.ragged import IntArray
 from starqe.reason.executor.executor import Executor
+from starqe.reason.executor.messages import least_of_best
+from starqe.reason.executor.truth import Bounded
 from starqe.reason.reasoner import Reasoner
 
 
-def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: Sequence[int], batch: int = 64) -> list[dict[str, Any]]:
+class _Watched:
+    """An executor that counts its predictions, and the queries whose best predicted answers are exact beyond doubt."""
+
+    def __init__(self, reasoner: Reasoner, beam: int, every: bool) -> None:
+        one = reasoner.executor(["train"])
+        settings = reasoner.settings.model_copy(update={"beam": beam})
+        self._one_hop, self.wanted = one.one_hop, settings.settled
+        self.every, self.predictions, self.exact, self.asked = every, 0, 0, 0
+        self._executor = Executor(one.known, self, settings)
+
+    def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
+        """Predicts, and counts."""
+        self.predictions += len(gaps)
+        return self._one_hop.probabilities(gaps, out)
+
+    def ceilings(self, gaps: Gaps) -> Tensor:
+        """Returns the bounds of the predictor."""
+        return self._one_hop.ceilings(gaps) if isinstance(self._one_hop, Bounded) else torch.ones(len(gaps))
+
+    def scores(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
+        """Reasons as the executor does in an evaluation; ``every``: with a prediction for every candidate of the beam."""
+        found = self._executor.truths(table, rows, out, wanted=0 if self.every else self.wanted)
+        self.asked += len(rows)
+        self.exact += int((found.slack <= least_of_best(found.values.clone(), self.wanted)).sum())
+        return found.values
+
+
+def bench_reason(
+    reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: Sequence[int], batch: int = 64, *, every: bool = False
+) -> list[dict[str, Any]]:
     """Measures the executor for every shape and beam; it knows train only, and its answers are ranked by the protocol strict.
+
+    Each is compared with the dense products of the predictions that were made, measured before and after it.
 
     Args:
         reasoner: What predicts.
         queries: Test queries, by shape.
         beams: Numbers of candidates kept per inner variable. Shapes without inner variables are measured once.
         batch: Number of queries per batch.
+        every: Also measure predictions for every candidate of the beam, without stopping when they cannot change the answer.
     """
     rows = []
     settings, timed = (Measure.parse({"protocol": name, "batch": batch, "replicates": 0}) for name in ("strict", "paper"))
+    entities = len(reasoner.graph.entities)
     for shape, table in queries.items():
-        for beam in beams if table.shape.of_kind("variable") else beams[:1]:
-            one = reasoner.executor(["train"])
-            executor = Executor(one.known, one.one_hop, reasoner.settings.model_copy(update={"beam": beam}))
-            entities = len(reasoner.graph.entities)
+        inner = bool(table.shape.of_kind("variable"))
+        for beam, all_of_them in product(beams if inner else beams[:1], (True, False) if every and inner else (False,)):
+            executor = _Watched(reasoner, beam, all_of_them)
             evaluate(executor, {shape: table.take(range(min(batch, len(table))))}, entities, timed)  # indexes are built on first use
+            executor.predictions = 0
+            bounds = [_seconds_of_products(entities)]
             with measured() as work:
                 evaluate(executor, {shape: table}, entities, timed)  # looks up no exact answers, as strict does
+            bounds.append(_seconds_of_products(entities))
+            predictions, executor.asked, executor.exact = executor.predictions, 0, 0
             found = evaluate(executor, {shape: table}, entities, settings, graph=reasoner.graph)
             mrr = next(row.ours for row in found if (row.shape, row.metric, row.average) == (shape, "MRR", "macro"))
             rows.append(
                 {
                     "shape": shape,
                     "beam": beam,
+                    "every": all_of_them,
                     "queries": len(table),
                     "threads": torch.get_num_threads(),
                     "queries_per_second": round(len(table) / work.seconds, 1),
+                    "cpu_ms": round(1e3 * work.cpu_seconds / len(table), 2),
+                    "predictions": round(predictions / len(table), 1),
+                    "share_of_bound": round(predictions * statistics.mean(bounds) / work.seconds, 3),
+                    "exact_share": round(executor.exact / max(executor.asked, 1), 3),
                     "mrr": None if mrr is None else round(mrr, 2),
                     "growth_mb": round(work.growth_mb),
                     "peak_mb": round(work.peak_mb),
@@ -48,6 +96,12 @@ def bench_reason(reasoner: Reasoner, queries: Mapping[str, QueryTable], beams: S
                 }
             )
     return rows
+
+
+def _seconds_of_products(entities: int, vectors: int = 128, width: int = 192) -> float:
+    """Measures the dense product for one prediction among many."""
+    left, right, out = torch.randn(vectors, width), torch.randn(entities, width), torch.empty(vectors, entities)
+    return fastest(lambda: torch.mm(left, right.T, out=out), 3) / vectors
 
 
 def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -59,7 +113,7 @@ def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for shape in dict.fromkeys(row["shape"] for row in rows):
-        of_shape = [row for row in rows if row["shape"] == shape]
+        of_shape = [row for row in rows if row["shape"] == shape and not row.get("every")]
         if len(of_shape) < 2:
             continue
         axes.plot([row["queries_per_second"] for row in of_shape], [row["mrr"] for row in of_shape], marker="o", label=shape)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from starqe.bench.load import Asked, at_a_rate, one_after_the_other
 from starqe.bench.measured import machine
 from starqe.errors import InputError, StarqeError, UnsupportedError
 from starqe.kg import Graph, load_graph
-from starqe.queries import Query, QueryTable
+from starqe.queries import SHAPES, Query, QueryTable, Shape
 from starqe.seed import generator
 from starqe.serve import ServeSettings
 
@@ -61,14 +61,15 @@ def bench_serve(
     """
     if seconds <= 0 or soak_minutes < 0 or not clients or min(clients) < 1:
         raise InputError(f"times and clients are positive, found {seconds:g} s, {soak_minutes:g} min and clients {list(clients)}")
-    asked = questions(load_graph(run / "graph"), seed)
+    shapes = questions(load_graph(run / "graph"), seed)
+    asked = list(shapes)
     rows = []
     for way in by:
         with _server(run, way, threads) as (process, address):
             texts = cycle(asked)
 
             def measure(load: str, *parts: Load, way: str = way, process: psutil.Process = process) -> None:
-                found = _measured(process, parts)
+                found = _measured(process, parts, shapes)
                 rows.append({"by": way, "load": load, "distinct_queries": len(asked), **found, "threads": threads, **machine()})
 
             asyncio.run(one_after_the_other(address, texts, 4, min(2.0, seconds)))  # the first ones are slower
@@ -81,18 +82,25 @@ def bench_serve(
     return rows
 
 
-def questions(graph: Graph, seed: int = 0, per_shape: int = PER_SHAPE) -> list[str]:
-    """Samples distinct queries of all shapes, in random order, as SPARQL: from test, or else from train.
+def questions(graph: Graph, seed: int = 0, per_shape: int = PER_SHAPE) -> dict[str, str]:
+    """Samples distinct queries of all shapes, in random order, as SPARQL with the kind of their shape: from test, or else from train.
 
     Raises:
         InputError: The graph has no query.
     """
     tables = drawn_queries(graph, "test", per_shape, seed) or drawn_queries(graph, "train", per_shape, seed)
-    texts = sorted({text for table in tables.values() for row in range(len(table)) if (text := _sparql(table, row, graph))})
-    if not texts:
+    found = {text: _kind(table.shape) for table in tables.values() for row in range(len(table)) if (text := _sparql(table, row, graph))}
+    if not found:
         raise InputError("queries are sampled from the statements of a graph, and this one has none")
+    texts = sorted(found)
     generator(seed, "bench serve").shuffle(texts)
-    return texts
+    return {text: found[text] for text in texts}
+
+
+def _kind(shape: Shape) -> str:
+    """Names a shape by its form, whatever the directions of its edges: that of the paper, or else its own name."""
+    form = sorted(sorted(edge) for edge in shape.edges)
+    return next((name for name, other in SHAPES.items() if sorted(sorted(edge) for edge in other.edges) == form), shape.name)
 
 
 def _sparql(table: QueryTable, row: int, graph: Graph) -> str | None:
@@ -129,16 +137,27 @@ def memory_of(server: psutil.Process) -> int:
     return int(total)
 
 
-def _measured(server: psutil.Process, parts: Sequence[Load]) -> dict[str, Any]:
+def _cpu_of(server: psutil.Process) -> float:
+    """Measures the CPU seconds that a service and its workers have used."""
+    total = sum(server.cpu_times()[:2])
+    for process in server.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:2])
+    return float(total)
+
+
+def _measured(server: psutil.Process, parts: Sequence[Load], shapes: Mapping[str, str]) -> dict[str, Any]:
     """Runs the parts of one load; the memory of the server is measured before and after each."""
     asked: list[Asked] = []
     memory = [memory_of(server)]
-    began, busy = time.perf_counter(), time.process_time()
+    began, busy, worked = time.perf_counter(), time.process_time(), _cpu_of(server)
     for part in parts:
         asked += asyncio.run(part)
         memory.append(memory_of(server))
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    worked = _cpu_of(server) - worked
     answered = [one.seconds for one in asked if one.status == "200"]
+    by_shape = {kind: [one.seconds for one in asked if one.status == "200" and shapes.get(one.text) == kind] for kind in SHAPES}
     quantiles = [round(1e3 * float(np.percentile(answered, share)), 1) if answered else None for share in QUANTILES]
     return {
         "seconds": round(seconds, 1),
@@ -146,6 +165,8 @@ def _measured(server: psutil.Process, parts: Sequence[Load]) -> dict[str, Any]:
         "statuses": dict(sorted(Counter(one.status for one in asked).items())),
         "answered_per_second": round(len(answered) / seconds, 1),
         **{f"p{share}_ms": value for share, value in zip(QUANTILES, quantiles, strict=True)},
+        "p50_ms_by_shape": {kind: round(1e3 * float(np.median(times)), 1) for kind, times in by_shape.items() if times},
+        "server_cpu_ms": round(1e3 * worked / max(len(answered), 1), 1),
         "memory_mb": [round(amount / 1e6) for amount in memory],
         "asking_cores": round(busy / seconds, 2),
     }

@@ -11,6 +11,7 @@ import typer
 from starqe.cli.show import Json, print_json, print_pairs, print_table
 
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+Against = Annotated[Path | None, typer.Option("--against", help="What an earlier run printed with --json: also show ratios to it.")]
 GraphFolder = Annotated[Path | None, typer.Option("--graph", help="The folder of a graph; the embedded one if left out.")]
 
 
@@ -19,17 +20,21 @@ def import_(
     statements: Annotated[int, typer.Option(help="Number of statements to generate and import.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the statements.")] = 0,
     form: Annotated[Literal["statements", "wikidata"], typer.Option("--format", help="The form of the file.")] = "statements",
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the import of a generated file, partly with qualifiers."""
     from starqe.bench.importing import bench_import, bench_import_wikidata
 
-    _print((bench_import if form == "statements" else bench_import_wikidata)(statements, seed), as_json)
+    _print((bench_import if form == "statements" else bench_import_wikidata)(statements, seed), as_json, against)
 
 
 @app.command()
 def queries(
-    graph: GraphFolder = None, threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None, as_json: Json = False
+    graph: GraphFolder = None,
+    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    against: Against = None,
+    as_json: Json = False,
 ) -> None:
     """Measure the generation of all tables of the seven shapes."""
     from starqe.bench.generating import bench_queries
@@ -39,7 +44,7 @@ def queries(
         counts = result.pop("counts")
         shapes = list(counts["train"])
         print_table(("queries", *shapes), [(split, *by_shape.values()) for split, by_shape in counts.items()])
-    _print(result, as_json)
+    _print(result, as_json, against)
 
 
 @app.command()
@@ -48,6 +53,7 @@ def train(
     queries: Annotated[Path | None, typer.Option("--queries", help="The folder of its query set.")] = None,
     steps: Annotated[int, typer.Option(help="Measured steps per row.")] = 60,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure training for every similarity and loss, compared with the three dense products that bound it."""
@@ -62,6 +68,7 @@ def train(
             bench_train(loaded, tables, steps),
             as_json,
             ("similarity", "loss", "threads", "queries_per_second", "share_of_bound", "bound_gflops", "peak_mb"),
+            against,
         )
 
 
@@ -72,6 +79,7 @@ def evaluate(
     limit: Annotated[int, typer.Option(help="Queries per shape, at most.")] = 20_000,
     shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure evaluation, compared with the one dense product that bounds it."""
@@ -85,7 +93,8 @@ def evaluate(
         torch.set_num_threads(threads)
     tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit)
     rows = bench_evaluate(Run.open(run), tables)
-    _print_rows(rows, as_json, ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "growth_mb", "seconds"))
+    columns = ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "growth_mb", "seconds")
+    _print_rows(rows, as_json, columns, against)
 
 
 @app.command()
@@ -93,10 +102,12 @@ def reason(
     run: Annotated[Path, typer.Argument(help="The run folder of a model that was calibrated.")],
     queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
     limit: Annotated[int, typer.Option(help="Test queries per shape.")] = 200,
-    beams: Annotated[str, typer.Option(help="Beams to measure, separated by commas.")] = "1,4,16,32,64",
+    beams: Annotated[str, typer.Option(help="Beams to measure, separated by commas.")] = "4,8,32",
+    every: Annotated[bool, typer.Option("--every", help="Also measure predictions for every candidate of the beam.")] = False,
     shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot MRR over speed to this file.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the executor: queries per second for each shape, and the value of a wider beam."""
@@ -111,10 +122,11 @@ def reason(
         torch.set_num_threads(threads)
     opened = Run.open(run)
     tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit, opened.graph)
-    rows = bench_reason(Reasoner.open(opened), tables, _numbers(beams, "--beams"))
+    rows = bench_reason(Reasoner.open(opened), tables, _numbers(beams, "--beams"), every=every)
     if plot:
         plot_beams(rows, plot)
-    _print_rows(rows, as_json, ("shape", "beam", "queries", "threads", "queries_per_second", "mrr", "growth_mb"))
+    columns = ("shape", "beam", "every", "queries", "threads", "queries_per_second", "cpu_ms", "predictions", "share_of_bound")
+    _print_rows(rows, as_json, (*columns, "exact_share", "mrr", "growth_mb"), against)
 
 
 @app.command()
@@ -126,6 +138,7 @@ def serve(
     soak: Annotated[float, typer.Option(help="Then send twice the load it can answer, for this many minutes.")] = 0.0,
     threads: Annotated[int, typer.Option(help="Number of threads of the server's arithmetic.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides the queries.")] = 0,
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the service: starts it on this machine, asks it over HTTP, and stops it."""
@@ -134,7 +147,7 @@ def serve(
     counts = _numbers(clients, "--clients")
     rows = bench_serve(run, seconds, counts, (by,) if by else ("encoder", "mixture"), soak, threads, seed)
     columns = ("by", "load", "asked", "distinct_queries", "statuses", "answered_per_second", "p50_ms", "p90_ms", "p99_ms")
-    _print_rows(rows, as_json, (*columns, "memory_mb", "asking_cores"))
+    _print_rows(rows, as_json, (*columns, "p50_ms_by_shape", "server_cpu_ms", "memory_mb", "asking_cores"), against)
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -157,11 +170,21 @@ def _queries(graph: Path | None, queries: Path | None, split: str, limit: int) -
         yield loaded, load_queries(queries, split, limit=limit)
 
 
-def _print_rows(rows: list[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
+def _print_rows(rows: list[dict[str, Any]], as_json: bool, columns: Sequence[str], against: Path | None) -> None:
+    if against:
+        from starqe.bench.comparing import with_ratios
+
+        rows = with_ratios(rows, against)
+        columns = (*columns, *dict.fromkeys(name for row in rows for name in row if name.endswith("_ratio")))
     if as_json:
         print_json(rows)
-    else:
-        print_table([column.replace("_", " ") for column in columns], [[row[column] for column in columns] for row in rows])
+        return
+    print_table([column.replace("_", " ") for column in columns], [[row.get(column) for column in columns] for row in rows])
+    about = rows[0] if rows else {}
+    print(
+        f"This machine: {about.get('cores')} cores, a dense product at {about.get('product_gflops')} GFLOPS, "
+        f"a copy at {about.get('copy_gb_per_second')} GB per second."
+    )
 
 
 def _graph(folder: Path | None):  # type: ignore[no-untyped-def]
@@ -170,5 +193,9 @@ def _graph(folder: Path | None):  # type: ignore[no-untyped-def]
     return load_graph(folder) if folder else embedded_graph()
 
 
-def _print(result: dict[str, Any], as_json: bool) -> None:
+def _print(result: dict[str, Any], as_json: bool, against: Path | None) -> None:
+    if against:
+        from starqe.bench.comparing import with_ratios
+
+        (result,) = with_ratios([result], against)
     print_json(result) if as_json else print_pairs(result)

@@ -76,9 +76,13 @@ class Known:
 
     def count(self, side: Side, nodes: IntArray, relation: int | IntArray) -> int:
         """Counts the matches that `expand` would find."""
+        return int(self.counts(side, nodes, relation).sum())
+
+    def counts(self, side: Side, nodes: IntArray, relation: int | IntArray) -> IntArray:
+        """Counts the matches that `expand` would find for every node: (n,)."""
         keys, _ = self._side_index(side)
         codes = self._codes(nodes, relation)
-        return int((np.searchsorted(keys, codes, "right") - np.searchsorted(keys, codes)).sum())
+        return np.searchsorted(keys, codes, "right") - np.searchsorted(keys, codes)
 
     def find(self, head: IntArray, relation: int | IntArray, tail: IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every main triple, the statements that have it.

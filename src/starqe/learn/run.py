@@ -280,7 +280,7 @@ class Run(RunFolder[Recipe]):
 
     def scorer(self) -> EncoderScorer:
         """Returns the trained encoder as a scorer of query tables."""
-        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant)
+        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant, frozen=True)
 
 
 def kind_of(folder: Path) -> str:

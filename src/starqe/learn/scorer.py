@@ -9,6 +9,7 @@ from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
 from starqe.model import SIMILARITY, Encoder, Similarity, collate
+from starqe.model.similarity import PackedRows
 from starqe.queries import QueryTable
 from starqe.queries.gaps import HEAD, POSITIONS, TAIL, Gaps, queries_of
 from starqe.queries.variants import Variant
@@ -31,11 +32,20 @@ def scores_into(similarity: Similarity, vectors: torch.Tensor, entities: torch.T
 
 
 class EncoderScorer:
-    """Scores rows of query tables with an encoder; looks nothing up in the graph but the size of its vocabulary."""
+    """Scores rows of query tables with an encoder; looks nothing up in the graph but the size of its vocabulary.
 
-    def __init__(self, encoder: Encoder, graph: Graph, variant: Variant = "qualified") -> None:
+    Args:
+        encoder: The encoder.
+        graph: The graph of its vocabulary.
+        variant: How the queries were changed for training.
+        frozen: Whether the weights no longer change, so that the entities can be packed for fast products on first use.
+    """
+
+    def __init__(self, encoder: Encoder, graph: Graph, variant: Variant = "qualified", *, frozen: bool = False) -> None:
         self._encoder, self._graph, self._variant = encoder, graph, variant
         self._similarity = SIMILARITY[encoder.config.similarity]
+        self._packs = frozen and encoder.config.similarity == "dot"
+        self._packed: PackedRows | None = None
 
     def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
         """Computes the scores of all entities for these rows of a table: (B, V)."""
@@ -49,12 +59,20 @@ class EncoderScorer:
         """
         with torch.inference_mode():
             if all(table.shape.tree is None for table, _ in parts):
-                return scores_into(self._similarity, self.vectors(parts), self._encoder.entity_matrix(), out)
+                return self._similar(self.vectors(parts), out)
             start = 0
             for table, rows in parts:
                 self._union(table.take(rows).branches(), out[start : start + len(rows)])
                 start += len(rows)
             return out
+
+    def _similar(self, vectors: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Scores all entities for query vectors: (B, D) -> (B, V)."""
+        entities = self._encoder.entity_matrix()
+        if not self._packs:
+            return scores_into(self._similarity, vectors, entities, out)
+        self._packed = self._packed or PackedRows(entities)
+        return out.copy_(self._packed.products(vectors, out))
 
     def _union(self, alternatives: Sequence[QueryTable], out: torch.Tensor) -> torch.Tensor:
         """Scores queries that are given by their alternatives: (B, V)."""

@@ -88,8 +88,8 @@ class PartsScorer(Scorer, Protocol):
 class DeadlineScorer(Protocol):
     """A scorer that stops at a deadline."""
 
-    def scores(self, table: QueryTable, rows: IntArray, out: Tensor, deadline: Deadline = NEVER) -> Tensor:
-        """Returns the scores of all entities for these rows: (B, V)."""
+    def scores_of(self, parts: Sequence[Part], out: Tensor, deadline: Deadline = NEVER) -> Tensor:
+        """Returns the scores of all entities for rows of several tables, part after part: (B, V)."""
 
 
 class Mixture:
@@ -114,6 +114,8 @@ class Mixture:
         if not any(weights):
             return log_share(self._encoder.scores_of(parts, out))
         encoded = log_share(self._encoder.scores_of(parts, self._second(out))) if min(weights) < 1 else out
+        if min(weights) > 0:
+            self._executor.scores_of(parts, out, deadline)
         start = 0
         for (table, rows), weight in zip(parts, weights, strict=True):
             own, other = out[start : start + len(rows)], encoded[start : start + len(rows)]
@@ -121,7 +123,9 @@ class Mixture:
             if weight == 0:
                 own.copy_(other)
                 continue
-            own.copy_(log_truth(self._executor.scores(table, rows, own, deadline)))
+            if min(weights) == 0:
+                self._executor.scores_of([(table, rows)], own, deadline)
+            log_truth(own)
             if weight < 1:
                 own.mul_(weight).add_(other, alpha=1 - weight)
         return out

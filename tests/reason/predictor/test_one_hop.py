@@ -5,6 +5,7 @@ import torch
 from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, Variable
+from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import Gaps, gaps_of, stack_gaps
 from starqe.queries.shape import INVERSE
 from starqe.reason.calibration import fit_one_hop
@@ -114,3 +115,24 @@ def test_a_calibration_has_a_weight_for_every_feature_and_hangs_on_the_seed_only
     fitted = fit_one_hop(graph, scorer, count=80)
     assert len(fitted.weights) == len(FEATURES)
     assert fit_one_hop(graph, scorer, count=80) == fitted
+
+
+@pytest.mark.parametrize("weights", [(1.5, 0.3, -0.2, 0.1), (0.7, -0.5, 0.4, -0.6), (-1.0, 0.3, 0.2, 0.1)])
+def test_no_unknown_entity_is_more_probable_than_the_ceiling(graph: Graph, weights: tuple[float, ...]) -> None:
+    known = graph.known(["train"])
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        shares = random.dirichlet([0.3] * len(graph.entities)) + 1e-9
+        calibrated = OneHopProbability(Share((shares / shares.sum()).tolist()), known, Logistic(weights, 0.5))
+        for atom in (Atom("a", "r", X), Atom("d", "r", X), Atom("c", "r", X), Atom(X, "r", "b")):
+            gaps = _gaps(graph, atom)
+            found = calibrated.probabilities(gaps, torch.empty(1, 4))[0]
+            unknown = np.setdiff1d(np.arange(4), Entailed(known).answers(gaps).items)
+            assert found[torch.from_numpy(unknown)].max() <= calibrated.ceilings(gaps)[0]
+
+
+def test_a_ceiling_is_that_of_all_belief_that_is_left(graph: Graph) -> None:
+    # d -r-> ? has one known answer: with all of the rest, an entity has the logit 1 · ln(1 + 1) + 0.5.
+    calibrated = OneHopProbability(Share([0.25] * 4), graph.known(["train"]), Logistic((1.0, 1.0, 0.0, 0.0), 0.5))
+    found = calibrated.ceilings(_gaps(graph, Atom("d", "r", X)))
+    assert found.tolist() == pytest.approx([1 / (1 + np.exp(-0.5 - np.log(2)))], abs=1e-4)

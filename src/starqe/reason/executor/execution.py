@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from starqe.ragged import IntArray
+from starqe.reason.executor.messages import pass_message
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.partial import Partial, largest_open
 from starqe.reason.executor.pattern import Pattern
@@ -23,22 +24,28 @@ from starqe.reason.executor.truth import OTHER, EdgeTruth
 class Execution:
     """The state of one batch: its edges, and buffers that are used again and again (fresh pages cost as much as the arithmetic)."""
 
-    def __init__(self, pattern: Pattern, truth: EdgeTruth, norm: str, cap: float, width: int, most: int, *, keep: bool = False) -> None:
+    def __init__(
+        self, pattern: Pattern, truth: EdgeTruth, norm: str, cap: float, width: int, most: int, *, narrow: int = 0, keep: bool = False
+    ) -> None:
         self.pattern, self.edges, self.width, self._keep = pattern, truth, width, keep
         self.norm, self.dual = NORMS[norm], DUALS[norm]
-        self._cap, self._most = torch.tensor(cap), most
+        self.cap, self._most = torch.tensor(cap), most
+        self.narrow = narrow if narrow < width else 0
+        """How many of the candidates of an inner variable are tried, if not all; the slack counts the others."""
         self._entities = len(truth.known.graph.entities)
         self._free: list[Tensor] = []
 
-    def start(self) -> Partial:
-        """Returns the questions with nothing but their constants bound."""
+    def start(self, floor: Tensor | None = None) -> Partial:
+        """Returns the questions with nothing but their constants bound; only truths above the floor matter. (R,)."""
         questions = self.edges.questions
         ones = torch.ones(len(questions))
         constants = {node: np.asarray(ids, np.int64) for node, ids in questions.constants.items()}
-        return Partial(np.arange(len(questions)), constants, {}, {}, ones, ones.clone())
+        return Partial(np.arange(len(questions)), constants, {}, {}, ones, ones.clone(), floor)
 
-    def run(self, plan: Plan, partial: Partial) -> tuple[Tensor, Tensor]:
+    def run(self, plan: Plan, partial: Partial, wanted: int = 0) -> tuple[Tensor, Tensor]:
         """Takes the steps of a plan; returns the truth of every entity as its target (R, V) and the slack (R,).
+
+        If a number of predicted answers is wanted, the last step makes no predictions that cannot change them.
 
         The truths stand in a buffer: copy them, then `release` the partial questions. A plan without a target gives one truth for each
         question (R,), and the most that it could be (R,).
@@ -46,18 +53,18 @@ class Execution:
         for number, step in enumerate(plan.steps):
             if isinstance(step, Bind):
                 return self._try_candidates(step, Plan(plan.target, plan.steps[number + 1 :]), partial)
-            self.apply(step, partial)
+            self.apply(step, partial, wanted if number == len(plan.steps) - 1 else 0)
         return self.finish(plan.target, partial)
 
-    def apply(self, step: Step, partial: Partial) -> None:
-        """Takes one step that is no `Bind`."""
+    def apply(self, step: Step, partial: Partial, wanted: int = 0) -> None:
+        """Takes one step that is no `Bind`; if answers are wanted, it is the last one."""
         match step:
             case Given():
                 self._given(step, partial)
             case Check():
                 self._check(step, partial)
             case Pass():
-                self._pass(step, partial)
+                self._pass(step, partial, wanted)
             case Close():
                 self._close(step, partial)
             case Value():
@@ -109,6 +116,7 @@ class Execution:
             {other: slack[place] for other, slack in partial.slack.items() if other != node},
             self.norm(partial.weight[place], weights, None),
             self.norm(partial.ceiling[place], weights, None),
+            None if partial.floor is None else partial.floor[place],
         )
 
     def branches(self, partial: Partial, node: str, candidates: np.ndarray, weights: Tensor) -> Iterator[tuple[np.ndarray, Partial]]:
@@ -229,14 +237,9 @@ class Execution:
         for place in range(len(partial)):
             self._conjoin(partial, step.into, place, values[place], float(largest_open(values[place], most[place])))
 
-    def _pass(self, step: Pass, partial: Partial) -> None:
-        weights, nodes, rest = self.best(partial, step.child, step.edge)
-        message = self._take()
-        message[: len(partial)] = 0
-        self._follow_facts(step, partial, message)
-        self._follow_predictions(step, partial, weights, nodes, message)
+    def _pass(self, step: Pass, partial: Partial, wanted: int) -> None:
+        message, slack = pass_message(self, step, partial, wanted)
         # A candidate that was left out gives at most its truth and a prediction; one that is truer than it seems, a fact.
-        slack = torch.zeros_like(rest) if self.pattern.edges[step.edge].fact else self.norm(rest, self._cap, None)
         if step.child in partial.slack:
             torch.maximum(slack, partial.slack[step.child], out=slack)
         for place, most in enumerate(slack.tolist()):
@@ -244,28 +247,6 @@ class Execution:
         self._free.append(message)
         if not self._keep:
             self._drop(partial, step.child)
-
-    def _follow_facts(self, step: Pass, partial: Partial, message: Tensor) -> None:
-        """Passes each candidate's truth along all known statements of the edge: far fewer than the numbers of one prediction."""
-        truth = partial.truth.get(step.child)
-        for place, label in enumerate(self.labels(partial, step.edge)):
-            statements = self.edges.statements(int(label))
-            child, parent = self.edges.ends(step.given, statements), self.edges.ends(OTHER[step.given], statements)
-            if truth is None:
-                message[place].numpy()[parent] = 1
-            else:
-                np.maximum.at(message[place].numpy(), parent, truth[place].numpy()[child])
-
-    def _follow_predictions(self, step: Pass, partial: Partial, weights: Tensor, nodes: np.ndarray, message: Tensor) -> None:
-        """Passes what is predicted from the best candidates; those that could give nothing are not asked."""
-        owner, column = np.nonzero(self.norm(weights, self._cap, None).numpy() > 0)
-        chosen = weights[torch.from_numpy(owner), torch.from_numpy(column)]
-        one = torch.empty(self._entities)
-        labels, fact = self.labels(partial, step.edge)[owner], self.pattern.edges[step.edge].fact
-        for part in self.edges.predicted(step.given, nodes[owner, column], labels, fact):
-            for asked, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
-                own = message[owner[asked]]
-                torch.maximum(own, self.norm(part.truth[row], chosen[asked], one), out=own)
 
     def _close(self, step: Close, partial: Partial) -> None:
         best = partial.truth[step.node][: len(partial)].amax(dim=1)
@@ -277,11 +258,12 @@ class Execution:
         weights, candidates, left_out = self.candidates(step, partial)
         if step.node in partial.slack:
             left_out = torch.maximum(left_out, partial.slack[step.node])
+        weights, left_out = self._most_useful(weights, left_out, partial)
         bound_target = step.node == rest.target
         if bound_target:
             rest = Plan(None, rest.steps)
         slack = self.norm(left_out, partial.ceiling, None)
-        best = self._take() if bound_target or rest.target is not None else torch.zeros(len(partial))
+        best = self.take() if bound_target or rest.target is not None else torch.zeros(len(partial))
         best[: len(partial)] = 0
         for owner, branch in self.branches(partial, step.node, candidates, weights):
             values, slacks = self.run(rest, branch)
@@ -300,6 +282,15 @@ class Execution:
         partial.truth[step.node], partial.slack[step.node] = best, slack
         return best[: len(partial)], slack
 
+    def _most_useful(self, weights: Tensor, left_out: Tensor, partial: Partial) -> tuple[Tensor, Tensor]:
+        """Leaves out candidates beyond the narrow beam, and those that cannot lift an answer above the floor. (R, k), (R,)."""
+        useful = torch.ones_like(weights, dtype=torch.bool)
+        if self.narrow:
+            useful[:, self.narrow :] = False
+        if partial.floor is not None:
+            useful &= self.norm(weights, partial.ceiling[:, None], None) > partial.floor[:, None]
+        return torch.where(useful, weights, 0), torch.maximum(left_out, torch.where(useful, 0, weights).amax(dim=1))
+
     def _weigh(self, partial: Partial, truth: Tensor, most: Tensor) -> None:
         """Joins a condition that concerns no open node, and the most that it could be."""
         self.norm(partial.weight, truth, partial.weight)
@@ -308,7 +299,7 @@ class Execution:
     def _conjoin(self, partial: Partial, node: str, place: int, row: Tensor, slack: float) -> None:
         """Joins one more condition to one row of a node."""
         if node not in partial.truth:
-            partial.truth[node], partial.slack[node] = self._take(), torch.zeros(len(partial))
+            partial.truth[node], partial.slack[node] = self.take(), torch.zeros(len(partial))
             partial.truth[node][: len(partial)] = 1
         own, own_slack = partial.truth[node][place], float(partial.slack[node][place])
         if slack == own_slack == 0:
@@ -322,7 +313,7 @@ class Execution:
         if target is None:
             return partial.weight, partial.ceiling
         if target not in partial.truth:  # nothing is said of the target here, so it may be anything
-            partial.truth[target], partial.slack[target] = self._take(), torch.zeros(len(partial))
+            partial.truth[target], partial.slack[target] = self.take(), torch.zeros(len(partial))
             partial.truth[target][: len(partial)] = 1
         values, slack = partial.truth[target][: len(partial)], partial.slack[target]
         for place in range(len(partial)):
@@ -334,11 +325,12 @@ class Execution:
                 self.norm(own, weight, own)
         return values, slack
 
-    def _take(self) -> Tensor:
+    def take(self) -> Tensor:
+        """Returns a buffer with undefined content: (most, V)."""
         return self._free.pop() if self._free else torch.empty(self._most, self._entities)
 
     def _copy(self, truth: Tensor, rows: Tensor) -> Tensor:
-        copy = self._take()
+        copy = self.take()
         torch.index_select(truth, 0, rows, out=copy[: len(rows)])
         return copy
 

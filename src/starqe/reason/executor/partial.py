@@ -17,6 +17,7 @@ class Partial:
     slack: dict[str, Tensor]  # node -> (R,)
     weight: Tensor  # (R,) the truth of what concerns no open node
     ceiling: Tensor  # (R,) the most that the weight could be
+    floor: Tensor | None = None  # (R,) answers that are not truer than this do not matter
 
     def __len__(self) -> int:
         return len(self.query)

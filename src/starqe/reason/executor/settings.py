@@ -12,8 +12,10 @@ class ReasonSettings(Section):
 
     norm: Literal["product", "goedel", "lukasiewicz"] = "product"
     """How the truths of several edges become one: their product, the smallest, or what is left of 1 when each takes away its doubt."""
-    beam: int = pydantic.Field(32, ge=1)
-    """For how many candidates of an inner variable predictions are made. Known facts are followed for all of them."""
+    beam: int = pydantic.Field(8, ge=1)
+    """Predictions are made for at most this many candidates of an inner variable. Known facts are followed for all of them."""
+    settled: int = pydantic.Field(1, ge=1)
+    """Number of best predicted answers that are exact in scores, if the beam allows: predictions that cannot change them are not made."""
     cap: float = pydantic.Field(0.999, gt=0, lt=1)
     """The most that a prediction can be true: less than a known fact."""
     questions: int = pydantic.Field(4096, ge=1)

@@ -128,6 +128,11 @@ class Plan:
         """Whether variables are bound, here or in a part."""
         return any(isinstance(step, Bind) or (isinstance(step, Nested) and any(plan.binds for plan in step.plans)) for step in self.steps)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether candidates are tried before the last step, so that trying few of them first can save predictions."""
+        return self.binds or any(isinstance(step, Pass | Nested) for step in self.steps[:-1])
+
     def questions(self, width: int) -> int:
         """Counts the one-hop predictions that are needed at most with this number of candidates for each inner variable."""
         branches, total = 1, 0

@@ -3,9 +3,9 @@
 V entities · n nodes that are asked about · Q different questions among them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,6 +29,14 @@ class OneHop(Protocol):
 
         All gaps are tails, or all are heads, or all are values.
         """
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A one-hop predictor that can say, without predicting, how probable an answer can be at most."""
+
+    def ceilings(self, gaps: Gaps) -> Tensor:
+        """Returns a number that the probability of no entity exceeds, unless known statements make it an answer: (B,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +80,17 @@ class Labels:
 class EdgeTruth:
     """The truth of the edges of some questions."""
 
-    def __init__(self, known: Known, one_hop: OneHop, cap: float, questions: Questions, most: int, deadline: Deadline = NEVER) -> None:
+    def __init__(
+        self,
+        known: Known,
+        one_hop: OneHop,
+        cap: float,
+        questions: Questions,
+        most: int,
+        deadline: Deadline = NEVER,
+        ahead: Mapping[tuple[Side, int, Label], Tensor] | None = None,
+    ) -> None:
+        self._ahead = ahead or {}  # truths that were predicted already
         self.known, self._one_hop, self._cap, self._most, self.deadline = known, one_hop, cap, most, deadline
         self.questions, self.all_labels = questions, Labels()
         numbers = [[self.all_labels.number(label) for label in row] for row in questions.labels]
@@ -145,6 +163,20 @@ class EdgeTruth:
 
         Of what has to be a fact, nothing is predicted.
         """
+        if self._ahead and not fact:
+            meaning = self.all_labels.meaning
+            keys = [(side, int(node), meaning[label]) for node, label in zip(nodes.tolist(), labels.tolist(), strict=True)]
+            made = np.array([key in self._ahead for key in keys], bool)
+            for place in np.flatnonzero(made):
+                yield Predicted(nodes[[place]], labels[[place]], self._ahead[keys[place]][None], np.array([place]), np.array([0]))
+            rest = np.flatnonzero(~made)
+            if len(made) > len(rest):
+                for part in self._asked(side, nodes[rest], labels[rest]):
+                    yield Predicted(part.nodes, part.labels, part.truth, rest[part.asked], part.question)
+                return
+        yield from self._asked(side, nodes, labels, fact)
+
+    def _asked(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
@@ -159,6 +191,12 @@ class EdgeTruth:
             asked = slice(*np.searchsorted(question, [start, start + self._most]))
             truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
             yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
+
+    def ceilings(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+        """Returns the most that a prediction for the other end of every node's edge can be, facts apart: (n,)."""
+        if not isinstance(self._one_hop, Bounded):
+            return torch.full((len(nodes),), self._cap)
+        return self._one_hop.ceilings(self._gaps(side, nodes, labels)).clamp_max(self._cap)
 
     def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, np.ndarray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
@@ -176,10 +214,13 @@ class EdgeTruth:
         return position[fits], statement[fits]
 
     def _ask(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+        return self._capped(self._gaps(side, nodes, labels))
+
+    def _gaps(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Gaps:
         relations, pairs = self.all_labels.columns
         missing = np.full(len(nodes), MISSING)
         head, tail = (nodes, missing) if side == "head" else (missing, nodes)
-        return self._capped(Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes))))
+        return Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes)))
 
     def _of_values(self, gaps: Gaps) -> Tensor:
         """Predicts qualifier values; a model that predicts heads and tails alone leaves them to the facts."""

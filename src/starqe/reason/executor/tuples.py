@@ -21,6 +21,11 @@ class BestTuples:
         self._without = frozenset(without)
         self._by_others: dict[int, dict[tuple[int, ...], list[int]]] = {}
 
+    @property
+    def wanted(self) -> int:
+        """How many have to be exact: those that are left out may be among the best, too."""
+        return self.count + len(self._without)
+
     def left_out(self, place: int, bound: Sequence[int | None]) -> list[int]:
         """Returns the ids at one place that are not wanted, given those at all other places."""
         if place not in self._by_others:
@@ -66,7 +71,9 @@ def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples
                     collect(execution, rest, branch, best)
                     execution.release(branch)
             return
-        execution.apply(step, partial)
+        if best.least > 0:
+            partial.floor = torch.full((len(partial),), best.least)
+        execution.apply(step, partial, best.wanted if number == len(plan.steps) - 1 else 0)
     values, slack = execution.finish(plan.target, partial)
     for row in range(len(partial)):
         bound = [int(partial.constants[node][row]) if node in partial.constants else None for node in execution.pattern.answers]

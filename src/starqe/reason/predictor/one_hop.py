@@ -17,13 +17,15 @@ from starqe.kg import Known
 from starqe.kg.known import Side
 from starqe.measure.links import GapScorer
 from starqe.queries.exact.entailed import Entailed
-from starqe.queries.gaps import TAIL, Gaps
-from starqe.ragged import FloatArray, Ragged
+from starqe.queries.gaps import TAIL, VALUE, Gaps
+from starqe.ragged import FloatArray, IntArray, Ragged
 from starqe.reason.logistic import Logistic
 
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
 SIDES: tuple[Side, ...] = ("head", "tail")
 _FLOOR = 1e-6  # the minimum belief that remains besides the known answers
+_ROWS = 4  # rows processed at a time: those of 50,000 entities stay in the cache
+_ROUNDING = 1e-4  # a logit may exceed its bound by the rounding of float32 sums
 
 
 def log_share(scores: Tensor) -> Tensor:
@@ -40,11 +42,28 @@ class OneHopProbability:
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the probability of every entity as the missing end: (B, V)."""
-        beliefs = log_share(self._scorer.entity_scores(gaps, out))  # (B, V)
+        beliefs = self._scorer.entity_scores(gaps, out)  # (B, V)
+        blocks = [slice(start, start + _ROWS) for start in range(0, len(gaps), _ROWS)]
+        for block in blocks:
+            log_share(beliefs[block])
         question = self._context.questions(gaps, beliefs)
         slope = self._calibration.weights[0]
-        shift = self._calibration.logits(question.features) - slope * question.left  # (B,)
-        return beliefs.mul_(slope).add_(torch.from_numpy(shift.astype(np.float32))[:, None]).sigmoid_()
+        shifts = torch.from_numpy((self._calibration.logits(question.features) - slope * question.left).astype(np.float32))[:, None]
+        for block in blocks:
+            beliefs[block].mul_(slope).add_(shifts[block]).sigmoid_()
+        return beliefs
+
+    def ceilings(self, gaps: Gaps) -> Tensor:
+        """Returns the most that any entity's probability can be, unless it is a known answer: (B,).
+
+        The belief in one that is not known is at most what is left beside the known answers, so its logit is at most that of the other
+        features. They depend on the number of known answers, which is not counted here but lies between 0 and the number of statements.
+        """
+        slope = self._calibration.weights[0]
+        if slope < 0 or (gaps.position == VALUE).any():
+            return torch.ones(len(gaps))
+        logits = [self._calibration.logits(self._context.features(gaps, counts)) for counts in self._context.limits(gaps)]
+        return torch.from_numpy(np.maximum(*logits).astype(np.float32)).add_(_ROUNDING).sigmoid_()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +79,7 @@ class Context:
     """Computes what is known about questions."""
 
     def __init__(self, known: Known) -> None:
-        self._entailed = Entailed(known)
+        self._known, self._entailed = known, Entailed(known)
         self._usual = {given: usual_answers(known, given) for given in SIDES}
 
     def questions(self, gaps: Gaps, beliefs: Tensor) -> Questions:
@@ -68,10 +87,21 @@ class Context:
         answers = self._entailed.answers(gaps)
         taken = np.zeros(len(gaps))
         np.add.at(taken, answers.owner, np.exp(beliefs[answers.owner, answers.items].numpy()))
-        counted = np.log1p(answers.counts)
+        return Questions(self.features(gaps, answers.counts), np.log(np.maximum(1 - taken, _FLOOR)), answers)
+
+    def features(self, gaps: Gaps, known: IntArray) -> FloatArray:
+        """Computes the features of questions with these numbers of known answers, with 0 in place of the belief: (B, features)."""
+        counted = np.log1p(known)
         expected = np.where(gaps.position == TAIL, self._usual["head"][gaps.relation], self._usual["tail"][gaps.relation])
-        features = np.stack([np.zeros(len(gaps)), counted, expected, counted * expected], axis=1)
-        return Questions(features, np.log(np.maximum(1 - taken, _FLOOR)), answers)
+        return np.stack([np.zeros(len(gaps)), counted, expected, counted * expected], axis=1)
+
+    def limits(self, gaps: Gaps) -> tuple[IntArray, IntArray]:
+        """Returns the fewest and the most known answers that questions for an end can have, without looking at them: (B,) each."""
+        tails = gaps.position == TAIL
+        most = np.zeros(len(gaps), np.int64)
+        for side, asked in zip(SIDES, (tails, ~tails), strict=True):
+            most[asked] = self._known.counts(side, getattr(gaps, side)[asked], gaps.relation[asked])
+        return np.minimum(most, gaps.pairs.counts == 0), most
 
 
 def usual_answers(known: Known, given: Side) -> FloatArray:

@@ -35,7 +35,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         Raises:
             StorageError: There are no weights yet, they are damaged, or of another model.
         """
-        return PredictorScorer(self.predictor())
+        return PredictorScorer(self.predictor(), frozen=True)
 
 
 AnyRun = Run | PredictorRun

@@ -1,0 +1,118 @@
+"""What a finished inner variable tells the node at the other end of its last edge, and when its other candidates stop to matter.
+
+Known facts are followed for all candidates. Predictions are made best candidate first, in groups that double. Where the execution is
+told how many answers are wanted, it stops when no other candidate can change them: the bound on what is left is then the slack.
+
+R partial questions · V entities · k candidates.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.reason.executor.partial import Partial
+from starqe.reason.executor.steps import Pass
+from starqe.reason.executor.truth import OTHER
+
+if TYPE_CHECKING:
+    from starqe.reason.executor.execution import Execution
+
+FEWEST, FIRST = 2, 8
+"""The number of candidates that are tried first: fewer where there are many questions, so that no prediction is made in vain."""
+ROWS = 16
+"""The product for this many predictions costs little more than for one."""
+
+
+def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> tuple[Tensor, Tensor]:
+    """Computes what the candidates of a child make true at its parent.
+
+    Args:
+        execution: The batch.
+        step: The edge.
+        partial: The questions.
+        wanted: The number of predicted answers that have to be exact, if the parent is the target of the whole question and this is the
+            last step. With 0, every candidate of the beam is tried.
+
+    Returns:
+        The truths (R, V), in a buffer of the execution, and the most that candidates which were not tried could give (R,).
+    """
+    weights, nodes, rest = execution.best(partial, step.child, step.edge)
+    message = execution.take()
+    message[: len(partial)] = 0
+    _follow_facts(execution, step, partial, message)
+    if execution.pattern.edges[step.edge].fact:  # nothing is predicted for it
+        return message, torch.zeros(len(partial))
+    labels = execution.labels(partial, step.edge)
+    reach = execution.norm(weights, execution.cap, None)  # the most that a prediction from each candidate can give: (R, k)
+    if wanted or execution.narrow or partial.floor is not None:
+        flat = execution.edges.ceilings(step.given, nodes.ravel(), np.repeat(labels, nodes.shape[1]))
+        reach = execution.norm(weights, flat.view(weights.shape), None)
+        order = reach.argsort(dim=1, descending=True, stable=True)
+        weights, nodes, reach = weights.gather(1, order), np.take_along_axis(nodes, order.numpy(), 1), reach.gather(1, order)
+    floor = torch.zeros(len(partial)) if partial.floor is None else partial.floor
+    useful, tried = reach > floor[:, None], torch.zeros_like(reach, dtype=torch.bool)
+    group = min(FIRST, max(FEWEST, ROWS // len(partial))) if wanted else execution.narrow or reach.shape[1]
+    first, last = 0, min(reach.shape[1], group)
+    while first < last:
+        chosen = useful.clone()
+        chosen[:, :first], chosen[:, last:] = False, False
+        _follow_predictions(execution, step, labels, weights, nodes, chosen, message)
+        tried |= chosen
+        if not wanted or last == reach.shape[1]:
+            break
+        useful[:, last:] &= ~_settled(execution, partial, step.parent, message, reach[:, last] * useful[:, last], wanted)[:, None]
+        first, last = last, min(reach.shape[1], 2 * last) if useful[:, last:].any() else last
+    left = torch.where(tried, 0, reach).amax(dim=1)
+    return message, torch.maximum(left, execution.norm(rest, execution.cap, None))
+
+
+def _settled(execution: "Execution", partial: Partial, node: str, message: Tensor, reach: Tensor, wanted: int) -> Tensor:
+    """Says for which questions no truth up to ``reach`` can change the best predicted answers: (R,) bool."""
+    found = reach <= 0
+    joined = torch.empty(message.shape[1])
+    for place in torch.nonzero(~found).flatten().tolist():
+        row, most = message[place], reach[place]
+        own = partial.truth[node][place] if node in partial.truth else None
+        if own is None:
+            ceiling = most
+            joined.copy_(row)
+        else:
+            execution.norm(own, row, joined)
+            ceiling = torch.where(row < most, execution.norm(own, most, None), 0).amax()
+        found[place] = ceiling <= least_of_best(joined, wanted)
+    return found
+
+
+def least_of_best(truths: Tensor, wanted: int) -> Tensor:
+    """Returns the truth of the last of the best answers beside those that facts make true; overwrites the truths. (…, V) -> (…)."""
+    truths.masked_fill_(truths >= 1, 0)
+    if wanted == 1:
+        return truths.amax(dim=-1)
+    return truths.topk(min(wanted, truths.shape[-1]), dim=-1).values[..., -1]
+
+
+def _follow_facts(execution: "Execution", step: Pass, partial: Partial, message: Tensor) -> None:
+    """Passes each candidate's truth along all known statements of the edge: far fewer than the numbers of one prediction."""
+    truth, edges = partial.truth.get(step.child), execution.edges
+    for place, label in enumerate(execution.labels(partial, step.edge)):
+        statements = edges.statements(int(label))
+        child, parent = edges.ends(step.given, statements), edges.ends(OTHER[step.given], statements)
+        if truth is None:
+            message[place].numpy()[parent] = 1
+        else:
+            np.maximum.at(message[place].numpy(), parent, truth[place].numpy()[child])
+
+
+def _follow_predictions(
+    execution: "Execution", step: Pass, labels: np.ndarray, weights: Tensor, nodes: np.ndarray, chosen: Tensor, message: Tensor
+) -> None:
+    """Passes what is predicted from the chosen candidates."""
+    owner, column = np.nonzero(chosen.numpy())
+    weight = weights[torch.from_numpy(owner), torch.from_numpy(column)]
+    one = torch.empty(message.shape[1])
+    for part in execution.edges.predicted(step.given, nodes[owner, column], labels[owner]):
+        for asked, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
+            own = message[owner[asked]]
+            torch.maximum(own, execution.norm(part.truth[row], weight[asked], one), out=own)
