@@ -23,7 +23,6 @@ from tests.conformance.data import data_of, quads_of
 from tests.conformance.manifest import Node, W3cTest, file_of
 from tests.conformance.results import canonical
 
-
 PATIENT = ServeSettings.parse({"seconds": 300.0})
 """Time enough on a busy machine: the time limit has tests of its own."""
 
