@@ -44,7 +44,7 @@ def test_reading_undoes_writing(data):
         ({"version": "1"}, "reads query format 1"),
         ({"answers": "x"}, '"answers" is a list'),
         ({"answers": [1]}, "a variable's name"),
-        ({"answers": []}, "has an answer variable"),
+        ({"answers": ["x", "x"]}, "the answer variables of a query are different ones"),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"formula": []}, r"a formula is a JSON object, found \[\]"),
         ({"formula": {"and": {}}}, '"and" has a list'),
