@@ -2,8 +2,10 @@
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 
+import httpx2
 from pyoxigraph import Quad, RdfFormat, parse
 from starlette.testclient import TestClient
 
@@ -32,6 +34,16 @@ def untrained(graph: Graph) -> Answerer:
     encoder = EncoderScorer(Encoder(ModelConfig(width=16, heads=2), Space(len(graph.entities), len(graph.relations)), 0).eval(), graph)
     reasoner = Reasoner(graph, encoder, encoder, Logistic((1.0, 0.1, -0.1, 0.1), -0.9), EVEN, ReasonSettings())
     return Answerer(reasoner, AnswerProbability(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0), Evidence(1_000, 1_000, 100)))
+
+
+def patiently(client: TestClient, text: str) -> httpx2.Response:
+    """Sends a query, and again where the service has too much to do, as a client does that reads Retry-After."""
+    for _ in range(60):
+        response = client.post("/sparql", data={"query": text})
+        if response.status_code != 503:
+            break
+        time.sleep(1)
+    return response
 
 
 def exported(graph: Graph) -> list[Quad]:

@@ -19,7 +19,7 @@ from tests.conformance.data import EMPTY, Stores
 from tests.conformance.manifest import UT, W3cTest, file_of
 from tests.conformance.outcome import Outcome, failed, passed, refused
 from tests.conformance.results import Table, canonical, read_graph, read_table
-from tests.conformance.services import Services
+from tests.conformance.services import Services, patiently
 
 FORMS = {
     ".srj": QueryResultsFormat.JSON,
@@ -114,7 +114,7 @@ def _served(test: W3cTest, text: str, services: Services) -> Outcome:
     client = services.of(test, text)
     if client is None:
         return passed
-    response = client.get("/sparql", params={"query": text})
+    response = patiently(client, text)
     if response.status_code != 200:
         return failed(f"the service: {response.text}")
     if response.headers["content-type"].startswith("text/turtle"):

@@ -17,7 +17,7 @@ from starqe.kg import Graph, embedded_graph, export_graph, import_graph
 from starqe.serve import ServeSettings, create_app
 from tests.conformance.random_sparql import KNOWN, SparqlTexts, Text
 from tests.conformance.reference import Reference, reference
-from tests.conformance.services import untrained
+from tests.conformance.services import patiently, untrained
 from tests.places import WD50K
 
 MOST = 20_000
@@ -44,7 +44,7 @@ class Compared:
         if len(expected.get("results", {}).get("bindings", ())) >= MOST:
             self.counts["too many rows"] += 1
             return
-        response = self._client.post("/sparql", data={"query": text.sparql})
+        response = patiently(self._client, text.sparql)
         assert response.status_code == 200, f"{response.text}\n{text.sparql}"
         self.counts["by the reader" if by_reader else "by the store"] += 1
         if "triples" in expected:
