@@ -53,7 +53,7 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         "Generalisation: trained on some shapes, evaluated on all",
         notes=(
             "Every row sees the training queries of its shapes and nothing else: no auxiliary queries, as in the paper. The last weights "
-            "are evaluated; no validation query of a shape that a row is not trained on has a say.",
+            "are evaluated, not those of the best validation.",
         ),
     ),
     "anchors": ModelTable(
