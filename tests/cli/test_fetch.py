@@ -87,7 +87,7 @@ def test_offline_the_message_names_the_address_the_reason_and_the_ways_out(run):
     assert (code, out) == (1, "")
     last = err.splitlines()[-1]
     assert last.startswith(f"starqe: cannot fetch wd50k: {url}/wd50k/statements/train.txt: Connection refused (tried 5 times). ")
-    assert "--from" in last
+    assert "fetch from the folder that has wd50k/" in last
     assert "STARQE_DATA" in last
 
 

@@ -40,7 +40,7 @@ def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequ
         table = held_out_table(graph, COUNT, seed)
         run = Run.create(tmp_path / str(seed), preset("demo").with_settings([f"seed={seed}"]), graph)
         lesson = QueryLesson(run, queries, validation)
-        assert not _facts(lesson.examples.tables) & _facts([table])
+        assert not _facts(lesson.queries.tables) & _facts([table])
         Trainer(run, lesson).train()
         for scorer, found in ((run.scorer(), ours), (FrequencyScorer(graph), frequency)):
             rows = evaluate(scorer, {"1p": table}, len(graph.entities), Measure(protocol="strict", replicates=0), graph=graph)

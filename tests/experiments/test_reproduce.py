@@ -303,7 +303,8 @@ def test_the_passes_of_a_row_are_recorded_and_told(fresh: Path) -> None:
     report, _ = reproduce("faithfulness", fresh, settings=Settings(limit=5))
     record = json.loads((fresh / "runs" / "mpqe-like-0" / "trained.json").read_text())
     table = load_queries(fresh / "queries", "train", ["1p"])["1p"]
-    assert record["passes"] == {"1p": round(record["queries"] / len(table), 2)}
+    pool = min(len(table), Run.open(fresh / "runs" / "mpqe-like-0").recipe.train.pool_per_shape)
+    assert record["passes"] == {"1p": round(record["queries"] / pool, 2)}
     assert f"{record['queries']:,} queries (passes: 1p {record['passes']['1p']:.3g})" in report.provenance["training"]
 
 

@@ -45,7 +45,7 @@ VALID = [PREFIXES + f"SELECT ?x {{ {of_embedded_graph(body)} }}" for body, _ in 
 VALID += [text.replace("}", "} LIMIT 3 OFFSET 1", 1) for text in VALID[:2]]
 VALID += [f'VERSION "1.2" BASE <{SCIENCE}> SELECT DISTINCT ?x ?score WHERE {{ ?x <relation/bornIn> <Ulm> }} VALUES ?z {{ }}']
 VALID += ['SELECT ?x ?y { ?x "educated at"@en ?y . ?y "located in" "Zurich"^^<http://www.w3.org/2001/XMLSchema#string> } OFFSET 2']
-DRAWN = questions(embedded_graph(), per_shape=60)
+DRAWN = list(questions(embedded_graph(), per_shape=60))
 TEXTS = [*VALID * 2, *DRAWN[:200], *(PREFIXES + of_embedded_graph(text) for text, _, _ in REFUSED)]
 TOKEN = re.compile(r'<<\(|\)>>|<<|>>|\{\||\|\}|"[^"]*"|[\w:?$]+|<[^ <>]*>|\S')
 TOKENS = sorted({token for text in TEXTS for token in TOKEN.findall(text)})

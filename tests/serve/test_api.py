@@ -47,6 +47,7 @@ def test_score_and_known_are_no_columns_but_belong_to_every_answer(client):
 
 
 def test_check_draws_the_query(client):
+    given = {"kind": "anchor", "variable": None}
     assert post(client, "check", query=TWO_STEPS)["drawing"] == {
         "nodes": [
             {"id": "0.head", "kind": "anchor", "entity": "LawOfThePhotoelectricEffect", "label": "law of the photoelectric effect"},
@@ -57,25 +58,30 @@ def test_check_draws_the_query(client):
             {
                 "from": "0.head",
                 "to": "who",
-                "relation": {"entity": "discovererOrInventor", "label": "discoverer or inventor"},
+                "relation": {"entity": "discovererOrInventor", "label": "discoverer or inventor", **given},
                 "qualifiers": [],
+                "marks": [],
+                "used": True,
                 "fact": None,
                 "probability": None,
             },
             {
                 "from": "who",
                 "to": "university",
-                "relation": {"entity": "educatedAt", "label": "educated at"},
+                "relation": {"entity": "educatedAt", "label": "educated at", **given},
                 "qualifiers": [
                     {
-                        "relation": {"entity": "academicDegree", "label": "academic degree"},
-                        "value": {"entity": "BachelorOfScience", "label": "Bachelor of Science"},
+                        "relation": {"entity": "academicDegree", "label": "academic degree", **given},
+                        "value": {"entity": "BachelorOfScience", "label": "Bachelor of Science", **given},
                     }
                 ],
+                "marks": [],
+                "used": True,
                 "fact": None,
                 "probability": None,
             },
         ],
+        "conditions": [],
     }
 
 

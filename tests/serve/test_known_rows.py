@@ -1,13 +1,14 @@
 """Known rows are those of a SPARQL store: random queries, asked over HTTP and of Oxigraph on the exported graph."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
+from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Store, parse
 from starlette.testclient import TestClient
 
 from starqe.ask import Answerer
@@ -39,8 +40,8 @@ def store(answerer: Answerer) -> Store:
     return made
 
 
-def texts(data: st.DataObject, graph: Graph) -> tuple[str, str]:
-    """Draws a query with some of its variables projected: as it is sent, and as a store is asked."""
+def drawn_text(data: st.DataObject, graph: Graph) -> str:
+    """Draws a query with some of its variables projected."""
     query = data.draw(queries(graph))
     further = data.draw(st.lists(st.sampled_from(query.variables[1:]), unique=True)) if len(query.variables) > 1 else []
     inner = [variable for variable in query.variables[1:] if variable not in further]
@@ -52,26 +53,20 @@ def texts(data: st.DataObject, graph: Graph) -> tuple[str, str]:
         values = f"  VALUES {inner[0]} {{ {entity} }}\n" if isinstance(entity, NamedNode) else ""
     body = body.rstrip().removesuffix("}") + values
     columns = " ".join(map(str, (query.target, *further)))
-    # A qualifier is a triple from a reifier: to a store, a blank node is as good a subject as an entity.
-    entities = " && ".join(f"isIRI({variable})" for variable in query.variables)
-    return f"{prologue}SELECT {columns} WHERE{body}}}", f"{prologue}SELECT DISTINCT {columns} WHERE{body} FILTER ({entities}) }}"
+    return f"{prologue}SELECT {columns} WHERE{body}}}"
 
 
 @pytest.mark.full
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_known_rows_of_the_service_are_those_of_a_store(patient: TestClient, store: Store, answerer: Answerer, data) -> None:
-    sent, asked = texts(data, answerer.graph)
-    response = patient.get("/sparql", params={"query": sent})
-    if response.status_code == 400:  # VALUES may leave no variable that hangs together with the target
-        assert "connected with the answer" in response.text, response.text
-        return
+    text = drawn_text(data, answerer.graph)
+    response = patient.get("/sparql", params={"query": text})
     assert response.status_code == 200, response.text
     found = response.json()
     names = found["head"]["vars"]
-    ours = [tuple(row[name]["value"] for name in names) for row in found["results"]["bindings"]]
-    theirs = {tuple(solution[name].value for name in names) for solution in store.query(asked)}
-    if len(theirs) >= MOST:
-        return
-    assert len(ours) == len(set(ours))
-    assert set(ours) == theirs
+    # Statement nodes are blank: every store names them as it likes.
+    ours = Counter(tuple("" if row[n]["type"] == "bnode" else row[n]["value"] for n in names) for row in found["results"]["bindings"])
+    theirs = Counter(tuple("" if isinstance(row[n], BlankNode) else row[n].value for n in names) for row in store.query(text))
+    if theirs.total() < MOST:
+        assert ours == theirs
