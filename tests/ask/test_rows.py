@@ -149,3 +149,18 @@ def test_statement_nodes_of_wikidata_are_statements_with_qualifiers(text: str, e
     graph = replace(graph_of([*prizes, Statement("Q937", "P166", "Q35637"), Statement("Q937", "P19", "Q3012")]), names=WIKIDATA_NAMES)
     found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 100)
     assert {tuple(one.value for one in row.values() if one) for row in found.rows(None, 0)} == expected
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "{ ?x r:p ?y } UNION { ?x r:p ?y }",
+        "?y r:q ?z . { ?x r:p ?y } UNION { ?x r:p ?y . ?x r:p ?y }",
+        "?y r:q ?z OPTIONAL { ?x r:p ?y } { ?x r:p ?y } UNION { ?x r:p ?y }",
+    ],
+)
+def test_the_rows_of_equal_branches_are_given_twice(group: str) -> None:
+    graph = graph_of([Statement("a", "p", "b"), Statement("b", "q", "c")])
+    text = f"PREFIX r: <urn:starqe:relation:> SELECT ?x {{ {group} }}"
+    found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 10)
+    assert [row["x"].value for row in found.rows(None, 0) if row["x"]] == ["a", "a"]

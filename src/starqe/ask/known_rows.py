@@ -110,7 +110,7 @@ def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: in
 def _joinable(request: SparqlRequest) -> bool:
     """Says whether joins of statements give the rows that a store gives."""
     query = request.query
-    if not query.conjunctive or request.alternatives[0].labels:
+    if not query.conjunctive or request.alternatives[0].labels or (request.branches and not request.distinct):
         return False
     atoms = [atom.plain for atom in query.all_atoms]
     return not any(

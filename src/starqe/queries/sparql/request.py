@@ -62,6 +62,9 @@ class SparqlRequest:
     template: tuple[tuple[Term, Term, Term], ...] = ()
     """Of CONSTRUCT: the triples that each row becomes; what is no variable is written as in N-Triples."""
 
+    branches: bool = False
+    """Whether the text has UNION or OPTIONAL: equal branches became one in the query, and only a store gives their rows twice."""
+
     def __post_init__(self) -> None:
         if not self.alternatives:
             raise QueryError("a request has a query, found none")
