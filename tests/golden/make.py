@@ -1,4 +1,4 @@
-"""Makes golden folders of the formats of this version: ``python -m tests.golden.make tests/golden/1``. Older ones stay as they are."""
+"""Makes golden folders of the formats of this version: ``python -m tests.golden.make tests/golden/2``. Older ones stay as they are."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from starqe.kg import graph_of, save_graph
 from starqe.kg.statement import Statement
 from starqe.learn import QueryLesson, Run, Trainer, preset
-from starqe.queries import SHAPES, generate, load_queries
+from starqe.queries import MORE_SHAPES, SHAPES, generate, load_queries
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
@@ -25,7 +25,7 @@ def make(place: Path) -> None:
 
     graph = graph_of(STATEMENTS, [Statement("a", "r", "c", (("q", "b"),))], [Statement("b", "s", "a")])
     save_graph(graph, place / "graph")
-    generate(graph, place / "queries", [SHAPES["1p"]])
+    generate(graph, place / "queries", [SHAPES["1p"], *(MORE_SHAPES[name] for name in ("2u", "2in", "2cp"))])
     encoder = preset("demo").with_settings([*SMALL, *ENCODER])
     run = Run.create(place / "run", encoder, graph)
     Trainer(run, QueryLesson(run, load_queries(place / "queries", "train"), {})).train()

@@ -122,6 +122,16 @@ def test_who_waits_too_long_is_told_so_and_the_job_leaves_the_queue():
     run(scenario, seconds=0.05)
 
 
+def test_work_that_notices_the_limit_first_is_told_as_time_over_too():
+    async def scenario(batches, _work):
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(DeadlineError("a question may take 10 seconds, and this one needs more"))
+        with pytest.raises(BusyError, match="was not answered by then"):
+            await batches.first(failed, never)
+
+    run(scenario)
+
+
 def test_the_job_of_a_client_that_went_away_is_dropped():
     async def scenario(batches, work):
         first = await occupied(batches, work)

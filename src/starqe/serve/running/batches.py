@@ -186,7 +186,10 @@ class Batches:
             awaited: list[asyncio.Future[Any]] = [result, left, *([self._stopping] if self._stopping is not None else [])]
             await asyncio.wait(awaited, timeout=self._settings.seconds, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
-                return result.result()
+                try:
+                    return result.result()
+                except DeadlineError:  # what answers has the same limit, and may notice a moment earlier
+                    raise self._time_over() from None
             if left.done():
                 raise ClientGoneError
             if self._stopping is not None and self._stopping.done():
