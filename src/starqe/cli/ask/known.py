@@ -27,7 +27,7 @@ def show_known(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: i
         rows = [tuple(_readable(answerer, row.get(name)) for name in found.variables) for row in found.rows]
         if rows:
             print_table(tuple(f"?{name}" for name in found.variables), rows)
-        print(f"{len(rows):,} rows" if found.complete else f"the first {len(rows):,} rows; --top shows more")
+        print(f"{len(rows):,} row{'s' * (len(rows) != 1)}" if found.complete else f"the first {len(rows):,} rows; --top shows more")
     else:
         say("\n".join(found.lines))
     say(f"known facts only (by {', '.join(answerer.splits)}); nothing is predicted: {reason}")
