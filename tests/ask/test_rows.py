@@ -164,3 +164,10 @@ def test_the_rows_of_equal_branches_are_given_twice(group: str) -> None:
     text = f"PREFIX r: <urn:starqe:relation:> SELECT ?x {{ {group} }}"
     found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 10)
     assert [row["x"].value for row in found.rows(None, 0) if row["x"]] == ["a", "a"]
+
+
+def test_what_must_exist_does_not_multiply_rows() -> None:
+    graph = graph_of([Statement("a", "p", "b"), Statement("b", "q", "c"), Statement("b", "q", "d")])
+    text = "PREFIX r: <urn:starqe:relation:> SELECT ?x { ?x r:p ?y FILTER EXISTS { ?y r:q ?z } }"
+    found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 10)
+    assert [row["x"].value for row in found.rows(None, 0) if row["x"]] == ["a"]

@@ -31,7 +31,8 @@ What "passed" means:
   asked too, so that the reader answers what it takes.
 - **Protocol**: each request is sent to a running service.
 
-"Refused" is answered with an error that names what is refused. "Failed" gives another result than expected.
+"Refused" is answered with an error that names what is refused; only entailment beyond simple entailment is not run at all. "Failed" gives
+another result than expected.
 
 """
 

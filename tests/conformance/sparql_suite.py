@@ -30,7 +30,6 @@ FORMS = {
 OTHER = graph_of([Statement("a", "b", "c")])
 """A graph with none of the names of the suites: reading a text over it tells how starqe takes the text."""
 FUNCTION = "functions that SPARQL does not define"
-NUMBERS = "spelling of numbers: they are kept by value"
 ORDERED = re.compile(r"^\s*}?\s*ORDER\s+BY", re.MULTILINE | re.IGNORECASE)
 """ORDER BY outside of all groups, as the suites write it."""
 UPDATE = "updates: a graph is never changed here"
@@ -43,8 +42,6 @@ def run_sparql(test: W3cTest, stores: Stores, services: Services) -> Outcome:
     if "Update" in test.kind:
         return _update(test, stores)
     text = file_of(test.query).read_bytes().decode()
-    if test.setting("requires").endswith("NoCanonicalizationOfNumerics"):
-        return refused(NUMBERS)
     if "Syntax" in test.kind:
         return _syntax(test, text, stores)
     store, dataset = stores.of(test)

@@ -67,7 +67,8 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
         store_text(text, tree, terms, columns, reader.rewritten),
         form.meta.start_pos,
         _template(form, terms) if form.data == "construct" else (),
-        any(len(part.children) > 1 for part in group.find_data("union")) or any(True for _ in group.find_data("optional")),
+        any(len(part.children) > 1 for part in group.find_data("union"))
+        or any(True for kind in ("optional", "exists") for _ in group.find_data(kind)),
     )
 
 

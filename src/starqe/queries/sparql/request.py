@@ -63,7 +63,8 @@ class SparqlRequest:
     """Of CONSTRUCT: the triples that each row becomes; what is no variable is written as in N-Triples."""
 
     branches: bool = False
-    """Whether the text has UNION or OPTIONAL: equal branches became one in the query, and only a store gives their rows twice."""
+    """Whether the text has UNION, OPTIONAL or EXISTS: the query does not say how often a row occurs (equal branches became one, and
+    what must exist became a pattern like others), so that only a store counts it."""
 
     def __post_init__(self) -> None:
         if not self.alternatives:
