@@ -108,7 +108,15 @@ def test_too_little_memory_is_said_as_that(place, megabytes):
         assert "memory" in one_line(err)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc"), RuntimeError("[enforce fail] can't allocate memory")])
+NO_MEMORY = (
+    MemoryError(),
+    pa.ArrowMemoryError("malloc"),
+    pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
+    RuntimeError("[enforce fail] can't allocate memory"),
+)
+
+
+@pytest.mark.parametrize("error", NO_MEMORY)
 def test_memory_that_runs_out_while_reading_is_no_damage(starqe, place, monkeypatch, error):
     def fail(*_: object, **__: object) -> None:
         raise error

@@ -21,7 +21,7 @@ from starqe.errors import InputError, StorageError
 from starqe.folders import check_only, checksum, new_folder, read_checked, read_header, write_header
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
-from starqe.kg.parquet import WRITTEN, open_parquet, strings
+from starqe.kg.parquet import WRITTEN, check_resources, open_parquet, strings
 from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import IntArray, Ragged
@@ -100,6 +100,7 @@ def load_graph(folder: Path) -> Graph:
     except MemoryError:  # Arrow's is an ArrowException too, and says nothing about the files
         raise
     except (OSError, KeyError, TypeError, ValueError, InputError, pa.ArrowException) as error:
+        check_resources(error)
         raise StorageError(f"{folder}: the graph is damaged ({error}). {RENEW}") from None
     if graph.fingerprint != (recorded := str(header.get("fingerprint"))):
         found = f"fingerprint {graph.fingerprint[:12]}, header {recorded[:12]}"

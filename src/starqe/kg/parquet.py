@@ -46,6 +46,16 @@ def open_parquet(source: Path | pa.NativeFile, path: Path, schema: pa.Schema, ro
     return file
 
 
+def check_resources(error: Exception) -> None:
+    """Returns normally where an error of reading is about the file.
+
+    Raises:
+        MemoryError: The error says that the system has no memory for the threads of Arrow: the file is not to blame.
+    """
+    if isinstance(error, pa.ArrowException) and "Failed to launch worker thread" in str(error):
+        raise MemoryError(str(error)) from error
+
+
 def _check_size(path: Path, needed: int, renew: str) -> None:
     size = path.stat().st_size
     if needed > (most := max(SMALL, MOST_RATIO * size)):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from starqe.errors import QueryError, StorageError
 from starqe.folders import checksum, new_file
 from starqe.kg.known import Side
-from starqe.kg.parquet import WRITTEN, open_parquet
+from starqe.kg.parquet import WRITTEN, check_resources, open_parquet
 from starqe.queries.shape import ONE_HOP, TARGET, Shape
 from starqe.ragged import IntArray, PairColumns, Ragged
 
@@ -259,6 +259,7 @@ def _reading(path: Path) -> Iterator[None]:
     except (StorageError, MemoryError):
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, QueryError, pa.ArrowException) as error:
+        check_resources(error)
         raise StorageError(f"{path}: cannot read the query table ({error}). {RENEW}") from None
 
 
