@@ -88,7 +88,7 @@ def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: in
         request: The request.
         known: What counts as known.
         store: A SPARQL store of the same statements.
-        most: The number of rows that a store should find at least, if there are so many.
+        most: The number of rows that a store should find at least, if there are that many.
         deadline: When to stop.
 
     Raises:

@@ -19,7 +19,7 @@ MOST_CANDIDATES = 1_000
 
 
 def wanted_of(request: SparqlRequest, known: KnownRows, count: int, deadline: Deadline = NEVER) -> list[Wanted]:
-    """Returns what is wanted of each alternative, so that so many rows can be given."""
+    """Returns what is wanted of each alternative, so that this number of rows can be given."""
     found = []
     for place, alternative in enumerate(request.alternatives):
         values = known.values(place, deadline)

@@ -23,7 +23,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Window:
-    """The rows to show: so many known ones from the offset on, and a range of the ranking of predicted ones."""
+    """The rows to show: a number of known ones from the offset on, and a range of the ranking of predicted ones."""
 
     known: int | None
     """Number of known rows at most."""

@@ -257,10 +257,7 @@ def import_graph(
                 read(task, path, split)
         task.finish()
     draft, report = task.draft, task.report
-    if task.wikidata.is_slice and "wikidata" not in report.forms:
-        raise InputError(
-            f"classes, properties and a least number of statements choose from Wikidata's JSON, found {', '.join(report.forms)}"
-        )
+    _check_slice(task)
     folders = dict.fromkeys(one if one.is_dir() else one.parent for one in sources if one != STDIN)
     for labels in (folder / LABELS for folder in folders):
         if labels.is_file() and labels not in sources:
@@ -271,6 +268,13 @@ def import_graph(
     report.duplicates, report.idle_labels = draft.duplicates, draft.idle_labels
     task.check(graph)
     return graph, report
+
+
+def _check_slice(task: ImportTask) -> None:
+    """Makes sure that a choice of a part of Wikidata met Wikidata's JSON."""
+    if task.wikidata.is_slice and "wikidata" not in task.report.forms:
+        found = ", ".join(task.report.forms)
+        raise InputError(f"classes, properties and a least number of statements choose from Wikidata's JSON, found {found}")
 
 
 def _title(source: Path) -> str:

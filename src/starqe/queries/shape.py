@@ -240,9 +240,12 @@ def distances(edges: Iterable[tuple[str, str]], start: str) -> dict[str, int]:
     return found
 
 
-SHAPES: Mapping[str, Shape] = {
-    name: Shape.parse(name, edges)
-    for name, edges in {
+def _parsed(texts: Mapping[str, str]) -> dict[str, Shape]:
+    return {name: Shape.parse(name, edges) for name, edges in texts.items()}
+
+
+SHAPES: Mapping[str, Shape] = _parsed(
+    {
         "1p": "A>?",
         "2p": "A>x x>?",
         "3p": "A>x x>y y>?",
@@ -250,13 +253,12 @@ SHAPES: Mapping[str, Shape] = {
         "3i": "A>? B>? C>?",
         "2i-1p": "A>x B>x x>?",
         "1p-2i": "A>x x>? B>?",
-    }.items()
-}
+    }
+)
 """The seven shapes of the paper."""
 
-MORE_SHAPES: Mapping[str, Shape] = {
-    name: Shape.parse(name, edges)
-    for name, edges in {
+MORE_SHAPES: Mapping[str, Shape] = _parsed(
+    {
         "4p": "A>x x>y y>z z>?",
         "4i": "A>? B>? C>? D>?",
         "2u": "A>? | B>?",
@@ -268,8 +270,8 @@ MORE_SHAPES: Mapping[str, Shape] = {
         "pni": "A>? !(B>x x>?)",
         "2cp": "A>x B>y x>?{y}",
         "3cp": "A>x B>y C>z x>?{y,z}",
-    }.items()
-}
+    }
+)
 """Shapes of the later literature: longer paths and intersections, union, negation, and qualifier values that are variables."""
 
 ALL_SHAPES: Mapping[str, Shape] = {**SHAPES, **MORE_SHAPES}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from starqe.queries.formula import And, Formula, Not, Or, Same, Term, Variable
+from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
 from starqe.queries.sparql.patterns import is_tree, variables_of
 from starqe.queries.sparql.syntax import Node, known_only
 from starqe.queries.sparql.terms import SparqlTerms
@@ -17,20 +17,21 @@ LabelTest: TypeAlias = Callable[[str, str], bool]
 
 def all_of(parts: Iterable[Truth]) -> Truth:
     """Returns the conjunction of some parts."""
-    left = [part for part in parts if part is not True]
-    if any(part is False for part in left):
-        return False
-    formulas = tuple(part for part in left if not isinstance(part, bool))
-    return True if not formulas else formulas[0] if len(formulas) == 1 else And(formulas)
+    return _joined(parts, And, neutral=True)
 
 
 def any_of(parts: Iterable[Truth]) -> Truth:
     """Returns the disjunction of some parts."""
-    left = [part for part in parts if part is not False]
-    if any(part is True for part in left):
-        return True
+    return _joined(parts, Or, neutral=False)
+
+
+def _joined(parts: Iterable[Truth], kind: type[And[Atom | Same]] | type[Or[Atom | Same]], *, neutral: bool) -> Truth:
+    """Joins parts: the neutral truth value adds nothing, the other one decides."""
+    left = [part for part in parts if part is not neutral]
+    if any(isinstance(part, bool) for part in left):
+        return not neutral
     formulas = tuple(part for part in left if not isinstance(part, bool))
-    return False if not formulas else formulas[0] if len(formulas) == 1 else Or(formulas)
+    return neutral if not formulas else formulas[0] if len(formulas) == 1 else kind(formulas)
 
 
 def none_of(part: Truth) -> Truth:

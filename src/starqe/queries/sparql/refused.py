@@ -45,7 +45,7 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
         "a negation that may speak of labels or of statements as nodes",
         "Give the relation, and begin the pattern at a variable that is bound outside",
     ),
-    "many alternatives": ("a query that falls into so many cases", "Each OPTIONAL, and each UNION of different variables, doubles them"),
+    "many alternatives": ("a query with too many cases", "Each OPTIONAL, and each UNION of different variables, doubles them"),
     "no pattern": ("a query without a triple pattern", "Write one, such as ?x :bornIn :Ulm"),
 }
 """What known facts alone answer: its name, and the reason or how to ask for predictions instead."""

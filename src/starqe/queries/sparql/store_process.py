@@ -73,7 +73,7 @@ def _answer(store: Store, connection: Connection) -> None:
 
 
 def _limit(memory: int) -> None:
-    """Allows this process no further file or connection, and so many bytes beyond what it has, if the system says what that is."""
+    """Allows this process no further file or connection, and limits the bytes beyond what it has, if the system says what that is."""
     import resource
 
     with contextlib.suppress(FileNotFoundError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123

@@ -33,7 +33,7 @@ MOST_STUCK = 4
 """Number of threads that may be left alone; beyond it, their lane waits for them."""
 _SHARE = 0.25  # the further queries of a batch add this share of `quick_seconds` each
 _PATIENCE = 6.0  # a quick query may take this many times `quick_seconds` on a busy machine, if it needs less processor time
-_USUAL, _KEPT = 4, 32  # a query is slow at this many times the median of so many answered before
+_USUAL, _KEPT = 4, 32  # a query is slow at 4 times the median of the last 32 that were answered
 _REMEMBERED = 1_024  # number of queries that are known to be slow
 
 log = logging.getLogger("starqe.serve")
