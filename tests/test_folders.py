@@ -118,7 +118,7 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path):
 
 def test_a_file_is_never_replaced_by_a_folder(tmp_path):
     (tmp_path / "made").touch()
-    with pytest.raises(StorageError, match="is a file; only a folder is replaced by a folder"), new_folder(tmp_path / "made", True, ours):
+    with pytest.raises(StorageError, match="is a file, and a folder is written there"), new_folder(tmp_path / "made", True, ours):
         pass
 
 
@@ -235,6 +235,22 @@ def test_what_killed_processes_left_is_removed_by_the_next_on_the_same_name_and_
     with new_file(tmp_path / "file.txt", False) as beside:
         beside.touch()
     assert [name[:8] for name in names(tmp_path)] == [".made-2.", "file.txt", "made"]
+
+
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_what_a_process_killed_after_its_rename_left_is_removed_though_the_file_is_not_written_again(tmp_path, below):
+    folder = tmp_path / "folder"
+
+    def write() -> None:
+        with new_file(folder / below / "done.json", False) as beside:
+            beside.touch()
+            os.replace(beside, folder / below / "done.json")
+            die()
+
+    killed(write)
+    assert len(names(folder / below)) == 2
+    with locked(folder):
+        assert [name for name in names(folder / below) if name != ".lock"] == ["done.json"]
 
 
 def test_a_symbolic_link_is_written_through(tmp_path):

@@ -52,3 +52,8 @@ def test_every_operation_agrees_with_lists(one, other, data):
     assert lists(ragged.where(ragged.items > 50)) == [[item for item in row if item > 50] for row in one]
     for start in range(len(one) + 1):
         assert lists(ragged.slice(start, len(one))) == one[start:]
+
+
+def test_ranges_are_joined():
+    assert Ragged.ranges(np.array([5, 0, 7]), np.array([2, 0, 3])).items.tolist() == [5, 6, 7, 8, 9]
+    assert Ragged.ranges(np.array([], int), np.array([], int)).items.tolist() == []

@@ -87,6 +87,7 @@ def fit(
     minutes: float = 10,
     seed: int = 0,
     resume: bool = False,
+    start: str | Path | None = None,
     progress: Callable[[str, dict[str, Any]], None] = lambda *_: None,
 ) -> "Answerer":
     """Trains a model of a graph, keeps it in the folder ``out``, and returns the answerer of questions about it.
@@ -102,17 +103,20 @@ def fit(
         minutes: Time for training.
         seed: Decides everything that is random.
         resume: Continue the run that is there.
+        start: The folder of a run to go on from, such as that of the graph before an update: a few minutes are enough then.
         progress: Called with the name of the stage and a report about it.
 
     Raises:
         InputError: The source cannot be read, or nothing of the graph can be held out for validation.
+        MismatchError: The run to go on from has learned statements that are valid or test in the graph.
         StorageError: The folder exists already, or cannot be written.
     """
     from starqe.ask import fit as train
+    from starqe.ask.continuing import Before
     from starqe.kg import Graph
 
     graph = source if isinstance(source, Graph) else read(source)
-    return train(graph, Path(out), minutes, seed, resume, progress)
+    return train(graph, Path(out), minutes, seed, resume, progress, before=Before.open(Path(start)) if start else None)
 
 
 def open(  # noqa: A001  starqe.open(run), as one opens a file
@@ -131,7 +135,7 @@ def open(  # noqa: A001  starqe.open(run), as one opens a file
         by: What ranks predicted answers: the mixture, or the encoder alone, which is faster.
 
     Raises:
-        StorageError: The folder is no run, was not calibrated, or is damaged.
+        StorageError: The folder is not a run, was not calibrated, or is damaged.
     """
     from starqe.ask import Answerer
 

@@ -55,7 +55,7 @@ def read_header(path: Path, format_: str, version: int = 2**31) -> dict[str, Any
             recover(path.parent)
         header = dict(json.loads(_text_of(path)))
         found_format, found_version = str(header["format"]), int(header["version"])
-        said = header.pop("checksum", None)
+        recorded = header.pop("checksum", None)
     except OSError as error:
         raise StorageError(f"{path.parent}: not a {noun} folder (no readable {path.name}: {error.strerror})") from None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -66,8 +66,8 @@ def read_header(path: Path, format_: str, version: int = 2**31) -> dict[str, Any
         raise StorageError(
             f"{path.parent}: written by a newer starqe ({noun} format {found_version}, this one reads up to {version}). Upgrade starqe"
         )
-    if said is not None and said != (found := _header_checksum(header)):
-        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {said}). Restore it from a copy, or make it again")
+    if recorded is not None and recorded != (found := _header_checksum(header)):
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). Restore it from a copy, or make it again")
     return header
 
 
@@ -97,9 +97,9 @@ def read_checked(path: Path, header: Mapping[str, Any], renew: str) -> bytes:
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror}). {renew}") from None
     checksums = header.get("checksums", {})
-    said = checksums.get(path.name) if isinstance(checksums, dict) else ""
-    if said is not None and said != (found := checksum(content)):
-        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {said}). {renew}")
+    recorded = checksums.get(path.name) if isinstance(checksums, dict) else ""
+    if recorded is not None and recorded != (found := checksum(content)):
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {renew}")
     return content
 
 
@@ -117,13 +117,9 @@ def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) 
     with _refusals(folder):
         target = folder.resolve() if folder.is_symlink() else folder
         recover(target)
-        if target.exists():
-            if not overwrite:
-                raise StorageError(f"{folder} exists already. Choose another place, or replace it with the option overwrite")
-            if not target.is_dir():
-                raise StorageError(f"{folder} is a file; only a folder is replaced by a folder")
-            if replaces := any(target.iterdir()):
-                check_ours()
+        check_free(target, overwrite)
+        if replaces := target.exists() and any(target.iterdir()):
+            check_ours()
         with _place_for(target) as place:
             new = place / "new"
             new.mkdir()
@@ -191,8 +187,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
     try:
-        for path in {folder / name for name in _unfinished_names(folder)}:
-            recover(path)
+        sweep(folder)
         yield
     finally:
         lock.release()
@@ -212,13 +207,30 @@ def is_unused(folder: Path) -> bool:
     """Returns whether a folder is missing or empty; a lock and what a killed command left behind do not count.
 
     Raises:
-        StorageError: It is a file.
+        StorageError: It is a file, or would be below one.
     """
+    _check_no_file(folder)
     if not folder.exists():
         return True
-    if not folder.is_dir():
-        raise StorageError(f"{folder} is a file, and a folder is written there. Choose another place")
     return all(path.name == LOCK or _PLACE.fullmatch(path.name) for path in folder.iterdir())
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    """Checks that a folder can be written: there is none yet, or it may be replaced.
+
+    Raises:
+        StorageError: It exists and may not be replaced, is a file, or would be below one.
+    """
+    _check_no_file(folder)
+    if folder.exists() and not overwrite:
+        raise StorageError(f"{folder} exists already. Choose another place, or replace it with the option overwrite")
+
+
+def _check_no_file(folder: Path) -> None:
+    """Checks that neither a folder to write nor a folder above it is a file."""
+    for path in (folder, *folder.parents):
+        if path.exists() and not path.is_dir():
+            raise StorageError(f"{path} is a file, and a folder is written there. Choose another place")
 
 
 def recover(path: Path) -> None:
@@ -229,11 +241,12 @@ def recover(path: Path) -> None:
                 _finish(beside, path)
 
 
-def _unfinished_names(folder: Path) -> Iterator[str]:
-    """Yields the names for which a folder holds an unfinished write."""
-    for path in folder.iterdir():
-        if place := _PLACE.fullmatch(path.name):
-            yield place["name"]
+def sweep(folder: Path) -> None:
+    """Recovers every name in a folder and in those below it: also of files that are complete, and not written again."""
+    with contextlib.suppress(OSError):  # what another process removes meanwhile needs no recovery
+        for path in sorted(folder.rglob(".*.starqe-*")):
+            if place := _PLACE.fullmatch(path.name):
+                recover(path.parent / place["name"])
 
 
 def _finish(place: Path, path: Path) -> None:

@@ -62,7 +62,12 @@ class Ragged:
     @classmethod
     def stack(cls, parts: Sequence["Ragged"]) -> "Ragged":
         """Lays rows end to end."""
-        return cls.of_counts(np.concatenate([part.counts for part in parts]), np.concatenate([part.items for part in parts]))
+        offsets = np.zeros(1 + sum(len(part) for part in parts), np.int64)
+        rows = items = 0
+        for part in parts:
+            np.add(part.offsets[1:], items, out=offsets[rows + 1 : rows + 1 + len(part)])
+            rows, items = rows + len(part), items + len(part.items)
+        return cls(offsets, np.concatenate([part.items for part in parts]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -1,4 +1,4 @@
-"""A web server for tests of downloads: it knows ranges, and breaks off, refuses or redirects when told to."""
+"""A web server for tests of downloads: it knows ranges, and breaks off, refuses or redirects on demand."""
 
 import contextlib
 import hashlib
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _drip(self, body: bytes, seconds: float) -> None:
-        """Sends a byte every so many seconds, until the other side hangs up."""
+        """Sends one byte per interval until the other side hangs up."""
         with contextlib.suppress(OSError):
             for byte in body:
                 self.wfile.write(bytes([byte]))

@@ -10,16 +10,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from starqe.errors import InputError, StorageError
-from starqe.kg import FORMS, Names, Statement, export_graph, graph_of, import_graph, save_graph
+from starqe.kg import FORMS, SPLITS, Names, Statement, export_graph, graph_of, import_graph, save_graph
 from starqe.kg.exchange import form_of
+from starqe.kg.literal import Literal
+from starqe.kg.rdf.read import LABEL
 from tests.kg.strategies import graphs
 
 GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),))], [Statement("b", "r", "a")], [Statement("b", "r", "a", (("q", "a"),))])
 NAMES = Names("http://example.org/", "http://example.org/p/")
 WRITABLE = [form for form, kind in FORMS.items() if kind.write]
 BOTH_WAYS = [form for form in WRITABLE if FORMS[form].read]
+
+
+RDF = ("turtle", "trig", "ntriples", "nquads", "reification")
+
+
+def has_literal(statement: Statement, relation: str) -> bool:
+    fields = statement.fields()
+    return any(key == relation and isinstance(value, Literal) for key, value in zip(fields[1::2], fields[2::2], strict=True))
 
 
 def place(folder: Path, form: str) -> Path:
@@ -68,7 +79,7 @@ def test_a_form_that_is_named_needs_no_extension(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["json", "Turtle"])
-def test_a_form_that_there_is_not_is_refused_with_those_that_there_are(tmp_path, form):
+def test_an_unknown_form_is_refused_with_the_list_of_forms(tmp_path, form):
     (tmp_path / "file").write_text("a,r,b\n")
     message = f"the form of a graph is one of statements, turtle, .*, hypergraph, found '{form}'"
     with pytest.raises(InputError, match=message):
@@ -87,6 +98,28 @@ def test_every_form_written_and_read_again_gives_the_same_graph(tmp_path_factory
     again, report = import_graph(path, form)
     assert again.fingerprint == graph.fingerprint
     assert report.skipped == report.duplicates == report.unasserted == 0
+
+
+@pytest.mark.parametrize("form", BOTH_WAYS)
+@given(graph=graphs(with_literals=True))
+@settings(max_examples=25)
+def test_every_form_keeps_literals_exactly_or_refuses_an_identifier_that_would_be_read_as_one(tmp_path_factory, form, graph):
+    path = place(tmp_path_factory.mktemp("exchange"), form)
+    if form == "statements" and len(graph.literals) and any('"quoted"' in vocabulary for vocabulary in (graph.entities, graph.relations)):
+        with pytest.raises(InputError, match='an identifier has no quotation marks around it, found "quoted"'):
+            export_graph(graph, path, form)
+        return
+    if form in RDF and any(has_literal(statement, LABEL) for statement in graph.statements(*SPLITS)):
+        with pytest.raises(InputError, match="are labels in RDF, found a statement or qualifier with one"):
+            export_graph(graph, path, form)
+        return
+    export_graph(graph, path, form)
+    again, report = import_graph(path, form)
+    assert again.fingerprint == graph.fingerprint
+    assert list(again.statements(*SPLITS)) == list(graph.statements(*SPLITS))
+    assert report.skipped == report.duplicates == report.unasserted == 0
+    without, report = (again, report) if not len(graph.entity_part) else import_graph(path, form, literals="drop")
+    assert len(without) == (len(graph.entity_part) or len(graph))
 
 
 @pytest.mark.parametrize("form", WRITABLE)
@@ -110,7 +143,7 @@ def test_an_export_uses_the_names_of_the_graph_unless_others_are_given(tmp_path)
     assert "<urn:starqe:entity:a>" in (tmp_path / "default.nq").read_text()
 
 
-def test_a_folder_with_a_file_a_split_keeps_the_splits(tmp_path):
+def test_a_folder_with_one_file_per_split_keeps_the_splits(tmp_path):
     (tmp_path / "train.txt").write_text("a,r,b,q,v\n")
     (tmp_path / "valid.csv").write_text("b,r,a\n")
     (tmp_path / "test.tsv").write_text("b\tr\ta\tq\ta\n")
@@ -162,12 +195,12 @@ import sys
 from pathlib import Path
 from starqe.errors import StorageError
 from starqe.kg import embedded_graph, export_graph, save_graph
-destination, form = Path(sys.argv[1]), sys.argv[2]
 graph = embedded_graph()
-try:
-    save_graph(graph, destination) if form == "graph" else export_graph(graph, destination, form)
-except StorageError as error:
-    print(error)
+for destination, form in zip(sys.argv[1::2], sys.argv[2::2]):
+    try:
+        save_graph(graph, Path(destination)) if form == "graph" else export_graph(graph, Path(destination), form)
+    except StorageError as error:
+        print(error)
 """
 
 
@@ -177,14 +210,16 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-@pytest.mark.parametrize("form", ["graph", *WRITABLE])
-def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, form):
-    path = tmp_path / "out" if form == "graph" else place(tmp_path, form)
-    command = [sys.executable, "-B", "-c", FULL, str(path), form]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=small_files)
-    assert result.stdout.startswith(f"cannot write {path}: ")
-    assert "File too large" in result.stdout
-    assert list(tmp_path.iterdir()) == []
+def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path):
+    places = {form: tmp_path / form / "out" if form == "graph" else place(tmp_path / form, form) for form in ("graph", *WRITABLE)}
+    for path in places.values():
+        path.parent.mkdir()
+    words = [word for form, path in places.items() for word in (str(path), form)]
+    result = subprocess.run([sys.executable, "-c", FULL, *words], capture_output=True, text=True, check=True, preexec_fn=small_files)
+    for path, line in zip(places.values(), result.stdout.splitlines(), strict=True):
+        assert line.startswith(f"cannot write {path}: ")
+        assert "File too large" in line
+    assert [path.is_dir() for path in tmp_path.rglob("*")] == [True] * len(places)
 
 
 @pytest.fixture
@@ -226,11 +261,11 @@ def test_a_split_by_another_name_is_not_passed_over(tmp_path):
 EMPTY = {
     "unasserted triples": (
         "<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .\n<< <a:a> <a:p> <a:c> >> <a:q> <a:v> .",
-        "triples that are reified but not asserted, left out: 2 (the option unasserted keep keeps them)",
+        "triples that are reified but not asserted, left out: 2 (to keep them, set the option unasserted to keep)",
     ),
     "literals": (
         '<a:a> <a:p> 1 , 2 , "x" .',
-        "literal values left out: xsd:integer 2, xsd:string 1. Facts with a literal value are not statements: write such values as entities",  # noqa: E501
+        "literal values left out: xsd:integer 2, xsd:string 1. To keep them, set the option literals to keep",
     ),
     "labels": ('<a:a> <http://www.w3.org/2000/01/rdf-schema#label> "A" .', ""),
 }
@@ -241,7 +276,7 @@ def test_a_file_without_statements_is_refused_with_what_it_has_instead(tmp_path,
     text, instead = EMPTY[kind]
     (tmp_path / "file.ttl").write_text(text)
     with pytest.raises(InputError) as caught:
-        import_graph(tmp_path / "file.ttl")
+        import_graph(tmp_path / "file.ttl", literals="drop")
     assert str(caught.value) == f"{tmp_path}/file.ttl: a graph has at least one statement, found none" + (instead and f". {instead}")
 
 
@@ -292,6 +327,17 @@ def test_form_and_compression_are_detected_by_content_if_the_name_does_not_help(
     assert list(graph.statements("train")) == [Statement("a:a", "a:r", "a:b")]
     said = [f"{tmp_path / name} is read as {form}, detected by its content (the option format chooses another form)"]
     assert report.notes == ([] if (name, form) == ("file.owl", "rdfxml") else said)
+
+
+@given(st.one_of(st.binary(), st.lists(st.sampled_from([b"\r", b"\0", b'"', b",", b"~id", b":ID", b"{", b"\xff", b"\n"])).map(b"".join)))
+def test_any_bytes_are_of_some_form_or_of_none(first):
+    recognised = {form for form, kind in FORMS.items() if kind.recognise and kind.recognise(first)}
+    assert recognised <= set(FORMS)
+
+
+@pytest.mark.parametrize("line", [b"PK\x03\r\x04", b"a\rb,:ID", b'"a\r'])
+def test_a_header_with_a_carriage_return_is_no_header_of_a_bulk_loader(line):
+    assert not any(FORMS[form].recognise(line + b"\nx,y\n") for form in ("neo4j", "neptune"))
 
 
 def test_a_statement_file_is_not_taken_for_rdf(tmp_path):

@@ -52,7 +52,7 @@ def test_look_ups_are_made_once_whatever_the_order_of_the_splits():
     assert GRAPH.known(["train"]) is not GRAPH.known(["valid"])
 
 
-def test_the_fingerprint_tells_statements_qualifiers_and_splits_apart():
+def test_the_fingerprint_distinguishes_statements_qualifiers_and_splits():
     graphs = [
         GRAPH,
         graph_of(TRAIN, VALID),

@@ -108,7 +108,7 @@ def test_a_graph_is_replaced_only_when_wanted(stored):
     assert names(stored.parent) == ["graph"]
 
 
-def test_a_folder_that_is_no_graph_is_never_replaced(tmp_path):
+def test_a_folder_that_is_not_a_graph_is_never_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("precious")
     with pytest.raises(StorageError, match="not a graph folder"):
         save_graph(GRAPH, tmp_path, overwrite=True)
@@ -116,15 +116,15 @@ def test_a_folder_that_is_no_graph_is_never_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: None])
-def test_what_is_no_graph_folder_is_refused(tmp_path, make):
+def test_what_is_not_a_graph_folder_is_refused(tmp_path, make):
     make(tmp_path / "graph")
     with pytest.raises(StorageError, match=r"graph: not a graph folder \(no readable graph.json: "):
         load_graph(tmp_path / "graph")
 
 
 def test_a_graph_of_a_newer_format_is_refused(stored):
-    change_header(stored, version=2)
-    with pytest.raises(StorageError, match=r"written by a newer starqe \(graph format 2, this one reads up to 1\). Upgrade starqe"):
+    change_header(stored, version=3)
+    with pytest.raises(StorageError, match=r"written by a newer starqe \(graph format 3, this one reads up to 2\). Upgrade starqe"):
         load_graph(stored)
 
 
@@ -195,6 +195,7 @@ def test_ids_out_of_range_are_refused_with_the_file(stored, file, column, values
         load_graph(stored)
 
 
+@pytest.mark.full
 def test_a_small_file_that_fills_the_memory_is_refused(stored):
     rows = 2 * 10**7
     make_old(stored, statements=rows)
@@ -204,7 +205,8 @@ def test_a_small_file_that_fills_the_memory_is_refused(stored):
         load_graph(stored)
 
 
-def test_a_dictionary_that_stands_for_far_more_than_it_is_is_refused(stored):
+@pytest.mark.full
+def test_a_dictionary_that_expands_to_far_more_than_its_size_is_refused(stored):
     make_old(stored, entities=100_000)
     pq.write_table(pa.table({"identifier": ["x" * 10_000] * 100_000}), stored / "entities.parquet", compression="zstd")
     with pytest.raises(StorageError, match=r"entities\.parquet: .* bytes in memory, found 1,000,000,000"):

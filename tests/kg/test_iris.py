@@ -65,12 +65,12 @@ def test_each_role_has_its_own_base():
 
 
 @pytest.mark.parametrize("names", [{"entity_base": "no base"}, {"relation_base": "example.org/"}])
-def test_a_base_that_is_no_iri_is_refused(names):
+def test_a_base_that_is_not_an_iri_is_refused(names):
     with pytest.raises(InputError, match=r"a base is an absolute IRI such as 'http://example.org/', found"):
         Names(**names)
 
 
-def test_an_identifier_that_is_no_unicode_is_refused():
+def test_an_identifier_that_is_not_unicode_is_refused():
     with pytest.raises(InputError, match="half a surrogate pair"):
         Names().entities.term("\ud800")
 

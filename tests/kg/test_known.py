@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.kg import SPLITS, Graph, Known, Statement, graph_of
+from starqe.kg.known import is_among
 from starqe.ragged import Ragged
 from tests.kg.strategies import graphs
 
@@ -35,6 +36,8 @@ def test_look_ups_by_head_tail_relation_and_qualifier():
     assert known.by_relation(R).tolist() == [0, 1, 2, 3]
     assert known.by_qualifier(Q, V).tolist() == [0, 3]
     assert known.by_qualifier(R, B).tolist() == []
+    assert [column.tolist() for column in known.pairs_of(Q)] == [[0, 3, 1, 3], [V, V, W, W]]
+    assert [column.tolist() for column in known.pairs_of(R)] == [[], []]
     assert len(known) == 4
 
 
@@ -84,7 +87,7 @@ def test_look_ups_equal_a_scan_over_all_statements(graph, known_splits):
 
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[Graph, list[str], tuple[int, int, int], list[tuple[int, int]]]:
-    """Gives a graph, splits, and a statement that is near to one of the graph, so that both outcomes are common."""
+    """Draws a graph, splits, and a statement that is near to one of the graph, so that both outcomes are common."""
     graph = draw(graphs(labels=False))
     row = draw(st.integers(0, len(graph) - 1))
     entity, relation = st.integers(0, len(graph.entities) - 1), st.integers(0, len(graph.relations) - 1)
@@ -131,3 +134,9 @@ def test_ids_of_any_integer_type_are_looked_up_without_overflow(kind):
     assert known.by_qualifier(last, last).tolist() == [0]
     assert known.by_head(last, last).tolist() == [0]
     assert known.holds(last, last, last, [(last, last)])
+
+
+@given(st.lists(st.integers(0, 9)), st.sets(st.integers(0, 9)))
+def test_membership_in_an_ascending_array_is_that_of_a_set(values, among):
+    found = is_among(np.array(values, np.int64), np.array(sorted(among), np.int64))
+    assert found.tolist() == [value in among for value in values]

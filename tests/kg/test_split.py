@@ -12,7 +12,7 @@ SHARES = (0.6, 0.2, 0.2)
 
 
 def mentioned(graph: Graph, split: str) -> tuple[set[str], set[str]]:
-    """Gives the entities and the relations of a split, also those inside qualifiers."""
+    """Returns the entities and the relations of a split, also those inside qualifiers."""
     rows = [statement.fields() for statement in graph.statements(split)]
     return {word for row in rows for word in row[::2]}, {word for row in rows for word in row[1::2]}
 
@@ -30,7 +30,7 @@ def dense(count: int, seed: int) -> Graph:
 
 @given(graphs(labels=False) | st.builds(dense, st.integers(1, 120), st.integers(0, 99)), st.integers(0, 5))
 @settings(max_examples=60)
-def test_train_mentions_everything_and_no_main_triple_stands_in_two_splits(graph, seed):
+def test_train_mentions_everything_and_no_main_triple_is_in_two_splits(graph, seed):
     split = transductive_split(graph, SHARES, seed)
     entities, relations = mentioned(split, "train")
     for name in ("valid", "test"):
@@ -71,7 +71,7 @@ def test_a_chain_has_nothing_to_spare_and_stays_in_train():
 @pytest.mark.parametrize(
     "shares", [(0.5, 0.5), (0.5, 0.2, 0.2), (0.0, 0.5, 0.5), (1.2, -0.1, -0.1), (float("nan"), 0.5, 0.5), (0.5, 0.5, 0.5)]
 )
-def test_shares_that_are_none_are_refused(shares):
+def test_invalid_shares_are_refused(shares):
     with pytest.raises(InputError, match=r"a split is three shares \(train, valid, test\) that add up to 1, with train above 0, found \("):
         transductive_split(dense(20, 0), shares, 0)
 
@@ -106,7 +106,7 @@ def test_the_share_of_train_is_held_out_and_added_to_a_validation_split_that_is_
     assert set(held.statements("valid")) >= set(graph.statements("valid"))
 
 
-def test_a_main_triple_that_stands_in_test_too_is_not_validated_on():
+def test_a_main_triple_that_is_in_test_too_is_not_validated_on():
     facts = [Statement(f"e{i % 4}", "r", f"e{i // 4}") for i in range(16)]
     graph = graph_of(facts, test=facts[1:])
     held = hold_out_validation(graph, 0.9, 0)
@@ -125,7 +125,7 @@ def test_nothing_to_hold_out_is_refused():
         hold_out_validation(graph_of(chain), 1.5, 0)
 
 
-def test_findings_count_what_is_not_in_train_and_what_stands_twice():
+def test_findings_count_what_is_not_in_train_and_what_occurs_twice():
     findings = check_split(
         graph_of(
             [Statement("a", "r", "b"), Statement("b", "r", "a"), Statement("a", "r", "a", (("q", "v"),))],

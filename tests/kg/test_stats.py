@@ -25,6 +25,9 @@ def test_every_count_of_a_small_graph():
         "relations": 3,
         "entities_only_in_qualifiers": 2,  # v w
         "relations_only_in_qualifiers": 1,  # p
+        "literals": 0,
+        "literal_tails": {},
+        "literal_qualifier_values": {},
         "labelled_entities": 1,
         "labelled_relations": 1,
         "languages": ["", "de", "en"],
@@ -49,6 +52,7 @@ def test_a_graph_without_qualifiers_has_none():
     assert (stats["with_qualifiers"], stats["qualifier_pairs"], stats["most_pairs_on_a_statement"]) == (0, 0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not WD50K.is_dir(), reason="WD50K is not here")
 def test_the_numbers_of_wd50k():
     stats = graph_stats(import_graph(WD50K)[0])

@@ -13,11 +13,13 @@ from starqe.kg.reading.report import Report
 from starqe.kg.split import SplitFindings, check_split, hold_out_validation, transductive_split
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.stats import graph_stats
+from starqe.kg.update import Changes, UpdateReport, diff_graphs, update_graph
 from starqe.kg.vocabulary import Vocabulary
 
 __all__ = [
     "FORMS",
     "SPLITS",
+    "Changes",
     "Columns",
     "Draft",
     "Graph",
@@ -26,9 +28,11 @@ __all__ = [
     "Report",
     "SplitFindings",
     "Statement",
+    "UpdateReport",
     "Vocabulary",
     "WikidataOptions",
     "check_split",
+    "diff_graphs",
     "embedded_graph",
     "export_graph",
     "graph_of",
@@ -39,5 +43,6 @@ __all__ = [
     "load_graph",
     "save_graph",
     "transductive_split",
+    "update_graph",
     "with_split",
 ]

@@ -9,20 +9,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from starqe.errors import InputError
-from starqe.kg.graph import Graph
+from starqe.kg.graph import Graph, canonical
 from starqe.kg.iris import Names
-from starqe.kg.statement import SPLITS, Statement
+from starqe.kg.literal import MARK
+from starqe.kg.literals import NO_LITERALS, Literals
+from starqe.kg.statement import SPLITS, Statement, field_text
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import IntArray, Ragged
 
 Kind = Literal["entity", "relation"]
+LabelKey = tuple[str, str, Kind | None]
+"""What a label belongs to: identifier, language, and kind if that is known."""
 
 
 class Draft:
     """Collects statements in any order, then builds the graph.
 
     A statement is a row of fields: head, relation, tail, then relation and value of each pair. So fields at
-    even positions are entities, and fields at odd positions are relations.
+    even positions are entities (or literals, by their keys), and fields at odd positions are relations.
     """
 
     def __init__(self) -> None:
@@ -30,7 +34,7 @@ class Draft:
         self._codes: list[IntArray] = []
         self._lengths: list[IntArray] = []
         self._split: list[IntArray] = []
-        self._labels: dict[tuple[str, str, Kind | None], str] = {}
+        self.labels: dict[LabelKey, str] = {}
         self.duplicates = 0
         """After `finish`: the number of duplicate statements within a split, which were merged."""
         self.idle_labels = 0
@@ -68,7 +72,7 @@ class Draft:
 
     def label(self, identifier: str, text: str, language: str = "", kind: Kind | None = None) -> None:
         """Adds a label, of an entity or a relation if that is known; the first one per language is kept."""
-        self._labels.setdefault((identifier, language, kind), text)
+        self.labels.setdefault((identifier, language, kind), text)
 
     def finish(self, names: Names | None = None) -> Graph:
         """Builds the graph; ``names`` says how its identifiers are written in RDF.
@@ -79,7 +83,11 @@ class Draft:
         if not len(self):
             raise InputError("a graph has at least one statement, found none")
         codes, lengths, split = np.concatenate(self._codes), np.concatenate(self._lengths), np.concatenate(self._split)
-        entities, entity_ids = _in_order(self._ids[0])
+        values, entity_ids = _in_order(self._ids[0])
+        # The keys of literals begin with a control character, so they come first; their ids come last.
+        literals = pc.sum(pc.starts_with(values, MARK)).as_py() or 0
+        entities = values[literals:]
+        entity_ids = np.where(entity_ids < literals, entity_ids + len(entities), entity_ids - literals)
         relations, relation_ids = _in_order(self._ids[1])
         starts = np.cumsum(lengths) - lengths
         of_pair = np.ones(len(codes), bool)
@@ -94,18 +102,19 @@ class Draft:
             entity_ids[codes[starts + 2]],
             split,
             Ragged.of_counts((lengths - 3) // 2, np.stack([relation_ids[pairs[:, 0]], entity_ids[pairs[:, 1]]], axis=1)),
+            Literals(values[:literals]) if literals else NO_LITERALS,
         )
-        used = graph.entities._ids.keys() | graph.relations._ids.keys() if self._labels else ()
-        self.idle_labels = sum(identifier not in used for identifier, _, _ in self._labels)
+        used = graph.entities._ids.keys() | graph.relations._ids.keys() if self.labels else ()
+        self.idle_labels = sum(identifier not in used for identifier, _, _ in self.labels)
         return dataclasses.replace(graph, names=names or Names())
 
     def _labels_of(self, identifiers: pa.StringArray, kind: Kind) -> dict[str, dict[int, str]]:
         """Returns the labels of one kind; an identifier without one takes a label of unknown kind, or of the other kind."""
-        if not self._labels:
+        if not self.labels:
             return {}
         ids = {identifier: id_ for id_, identifier in enumerate(identifiers.to_pylist())}
         labels: dict[str, dict[int, str]] = {}
-        own_first = sorted(self._labels.items(), key=lambda item: (item[0][2] != kind, item[0][2] is not None))
+        own_first = sorted(self.labels.items(), key=lambda item: (item[0][2] != kind, item[0][2] is not None))
         for (identifier, language, _), text in own_first:
             if identifier in ids:
                 labels.setdefault(language, {}).setdefault(ids[identifier], text)
@@ -116,13 +125,13 @@ def graph_of(train: Iterable[Statement] = (), valid: Iterable[Statement] = (), t
     """Builds a graph from statements by split."""
     draft = Draft()
     for split, statements in zip(SPLITS, (train, valid, test), strict=True):
-        draft.add((statement.fields() for statement in statements), split)
+        draft.add((list(map(field_text, statement.fields())) for statement in statements), split)
     return draft.finish()
 
 
 def with_split(graph: Graph, split: IntArray) -> Graph:
     """Returns the graph with another split column; statements that become equal within a split are merged."""
-    columns = graph.head, graph.relation, graph.tail, split.astype(np.int8), graph.pairs
+    columns = graph.head, graph.relation, graph.tail, split.astype(np.int8), graph.pairs, graph.literals
     return dataclasses.replace(canonical(graph.entities, graph.relations, *columns)[0], names=graph.names, title=graph.title)
 
 
@@ -133,61 +142,3 @@ def _in_order(ids: dict[str, int]) -> tuple[pa.StringArray, IntArray]:
     new = np.empty(len(order), np.int32)
     new[order] = np.arange(len(order), dtype=np.int32)
     return identifiers.take(pa.array(order)), new
-
-
-def _order(*columns: IntArray) -> IntArray:
-    """Returns the lexicographic order by these columns; packed into one number where they fit, which sorts much faster."""
-    bits = [int(column.max(initial=0)).bit_length() for column in columns]
-    if sum(bits) > 63:
-        return np.lexsort(columns[::-1])
-    key = np.zeros(len(columns[0]), np.int64)
-    for column, width in zip(columns, bits, strict=True):
-        key = (key << width) | column
-    return np.argsort(key)
-
-
-def canonical(
-    entities: Vocabulary,
-    relations: Vocabulary,
-    head: IntArray,
-    relation: IntArray,
-    tail: IntArray,
-    split: IntArray,
-    pairs: Ragged,
-) -> tuple[Graph, int]:
-    """Sorts statements and pairs, and merges duplicates within a split; also returns the number of duplicates."""
-    count = len(head)
-    # The pairs of each statement: sorted and unique.
-    owner = pairs.owner
-    code = pairs.items[:, 0].astype(np.int64) * max(len(entities), 1) + pairs.items[:, 1]
-    order = _order(owner, code)
-    owner, code = owner[order], code[order]
-    fresh = np.ones(len(code), bool)
-    fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1])
-    codes = Ragged.of_owner(owner[fresh], code[fresh], count)
-
-    # The statements: by split and main triple, and in case of a tie, by their pairs.
-    order = _order(split, head, relation, tail)
-    first_of_group = np.ones(count, bool)
-    first_of_group[1:] = np.any([np.diff(column[order]) != 0 for column in (split, head, relation, tail)], axis=0)
-    group_start = np.flatnonzero(first_of_group)
-    group_size = np.diff(group_start, append=count)
-    keep = np.ones(count, bool)
-    for start, size in zip(group_start[group_size > 1].tolist(), group_size[group_size > 1].tolist(), strict=True):
-        group = slice(start, start + size)
-        keyed = sorted((tuple(codes[row].tolist()), row) for row in order[group].tolist())
-        order[group] = [row for _, row in keyed]
-        keep[start + 1 : start + size] = [one[0] != other[0] for one, other in zip(keyed[1:], keyed[:-1], strict=True)]
-    order = order[keep]
-
-    codes = codes.take(order)
-    graph = Graph(
-        entities,
-        relations,
-        head[order].astype(np.int32),
-        relation[order].astype(np.int32),
-        tail[order].astype(np.int32),
-        split[order].astype(np.int8),
-        Ragged(codes.offsets, np.stack(np.divmod(codes.items, max(len(entities), 1)), axis=1).astype(np.int32)),
-    )
-    return graph, count - len(order)

@@ -2,10 +2,9 @@
 
 import codecs
 import contextlib
-import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -28,41 +27,20 @@ from starqe.kg.graph_folder import HEADER
 from starqe.kg.iris import Names
 from starqe.kg.rdf.read import read_rdf
 from starqe.kg.rdf.write import write_nquads, write_ntriples, write_reification, write_trig, write_turtle
+from starqe.kg.reading.buckets import bucketed
 from starqe.kg.reading.checksums import BESIDE, check_source
 from starqe.kg.reading.files import OPENERS, STDIN, open_guarded
-from starqe.kg.reading.import_options import Columns, WikidataOptions
-from starqe.kg.reading.import_task import ImportTask, Unasserted
+from starqe.kg.reading.form import Form
+from starqe.kg.reading.import_options import Columns, LiteralChoice, WikidataOptions
+from starqe.kg.reading.import_task import ImportTask, Unasserted, no_garbage_collection
 from starqe.kg.reading.report import Report
 from starqe.kg.statement import SPLITS
-
-Read = Callable[[ImportTask, Path, str], None]
-"""Reads a file, whose statements belong to one split, into the draft of an import; problems go to its report."""
-Write = Callable[[Graph, Path, Names, bool], list[Path]]
-"""Writes a graph to a destination, replacing it if that is allowed, and returns the files written."""
-
 
 FIRST_BYTES = 2**16
 """The number of bytes of a file by which its form is detected."""
 
-
-@dataclass(frozen=True)
-class Form:
-    """One file format of graphs, with its reader and writer."""
-
-    extensions: tuple[str, ...]
-    """Empty if the form is detected by content alone: many forms share ``.json``."""
-    explanation: str
-    read: Read | None = None
-    """None if it can only be exported."""
-    write: Write | None = None
-    """None if it can only be imported."""
-    folder: bool = False
-    """Whether an export is a folder with one file per split."""
-    recognise: Callable[[bytes], object] | None = None
-    """Returns something true if a file that begins with these bytes has this form."""
-    content_decides: bool = False
-    """Whether files of other forms often have its extensions: then the content of a file is more reliable than its name."""
-
+_DECLARATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s[^\n]*<", re.IGNORECASE)
+_QUAD = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+)\s+<[^<>\s]+>\s+[<_\"][^\n]*\.[ \t\r]*(?:\n|$)")
 
 FORMS = {
     "statements": Form(
@@ -74,21 +52,9 @@ FORMS = {
         content_decides=True,
     ),
     "turtle": Form((".ttl",), "RDF 1.2 Turtle", partial(read_rdf, syntax=RdfFormat.TURTLE), write_turtle, folder=True),
-    "trig": Form(
-        (".trig",),
-        "RDF 1.2 TriG",
-        partial(read_rdf, syntax=RdfFormat.TRIG),
-        write_trig,
-        recognise=re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s[^\n]*<", re.IGNORECASE).match,
-    ),
+    "trig": Form((".trig",), "RDF 1.2 TriG", partial(read_rdf, syntax=RdfFormat.TRIG), write_trig, recognise=_DECLARATION.match),
     "ntriples": Form((".nt",), "RDF 1.2 N-Triples", partial(read_rdf, syntax=RdfFormat.N_TRIPLES), write_ntriples, folder=True),
-    "nquads": Form(
-        (".nq",),
-        "RDF 1.2 N-Quads",
-        partial(read_rdf, syntax=RdfFormat.N_QUADS),
-        write_nquads,
-        recognise=re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+)\s+<[^<>\s]+>\s+[<_\"][^\n]*\.[ \t\r]*(?:\n|$)").match,
-    ),
+    "nquads": Form((".nq",), "RDF 1.2 N-Quads", partial(read_rdf, syntax=RdfFormat.N_QUADS), write_nquads, recognise=_QUAD.match),
     "reification": Form(
         (".reified.nq",),
         "standard RDF reification, as N-Quads",
@@ -141,16 +107,20 @@ def form_of(path: Path) -> str:
     Raises:
         InputError: No form has this extension.
     """
-    name = path.name.lower()
-    name = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in OPENERS else name
-    fitting = [(len(extension), form) for form, kind in FORMS.items() for extension in kind.extensions if name.endswith(extension)]
-    if not fitting:
+    if (found := _form_of_name(path)) is None:
         known = " ".join(extension for kind in FORMS.values() for extension in kind.extensions)
         raise InputError(
             f"{path}: the form is detected by the extension ({known}, optionally with {' '.join(OPENERS)}) or by the content. "
             "Rename it, or name its form with the option format"
         )
-    return max(fitting)[1]
+    return found
+
+
+def _form_of_name(path: Path) -> str | None:
+    name = path.name.lower()
+    name = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in OPENERS else name
+    fitting = [(len(extension), form) for form, kind in FORMS.items() for extension in kind.extensions if name.endswith(extension)]
+    return max(fitting)[1] if fitting else None
 
 
 def form_of_content(path: Path) -> str | None:
@@ -170,33 +140,13 @@ def detect_form(path: Path, report: Report) -> str:
     Raises:
         InputError: Neither name nor content is known.
     """
-    by_name = form_of(path) if _extension_is_known(path) else None
+    by_name = _form_of_name(path)
     if by_name and not FORMS[by_name].content_decides:
         return by_name
     by_content = form_of_content(path)
     if by_content and by_content != by_name and FORMS[by_content].extensions:
         report.note(f"{path} is read as {by_content}, detected by its content (the option format chooses another form)")
     return by_content or by_name or form_of(path)
-
-
-def _extension_is_known(path: Path) -> bool:
-    try:
-        form_of(path)
-    except InputError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Disables garbage collection: readers make millions of objects without cycles, and it would take a fifth of their time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _form_to_read(path: Path, form: str | None, report: Report) -> str:
@@ -218,6 +168,9 @@ def import_graph(
     wikidata: WikidataOptions | None = None,
     label_relations: Sequence[str] = (),
     columns: Columns | None = None,
+    literals: LiteralChoice = "keep",
+    graph_qualifier: str | None = None,
+    value_node: str | None = None,
 ) -> tuple[Graph, Report]:
     """Reads a graph from files, or from a folder with one file for each of train, valid and test.
 
@@ -232,6 +185,9 @@ def import_graph(
         wikidata: Which part of a Wikidata dump is read.
         label_relations: Properties of nodes, or IRIs of RDF predicates, that are labels, besides those that usually are.
         columns: The columns of a table that make a statement; then files are read as tables, unless the form is given.
+        literals: Whether literal values are kept, become entities for ranges of numbers and dates, or are left out.
+        graph_qualifier: The relation of the qualifier that holds the named graph of an RDF statement, by identifier or IRI.
+        value_node: The IRI of the predicate from the nodes of n-ary relations in RDF to their objects.
 
     Raises:
         InputError: The source is missing, empty, damaged, malformed, or of a form that is unknown or cannot be read; or a file is not
@@ -246,28 +202,41 @@ def import_graph(
         wikidata=wikidata or WikidataOptions(),
         label_relations=tuple(label_relations),
         columns=columns,
+        literals=literals,
+        graph_qualifier=graph_qualifier,
+        value_node=value_node,
     )
-    for one in sources:
-        check_source(one)
-    with _no_garbage_collection():
-        for path, split in [file for one in sources for file in _files(one, form)]:
-            kind = _form_to_read(path, form or ("table" if columns else None), task.report)
-            task.report.forms[kind] += 1
-            if read := FORMS[kind].read:
-                read(task, path, split)
-        task.finish()
+    read_files(task, sources, form)
     draft, report = task.draft, task.report
-    _check_slice(task)
-    folders = dict.fromkeys(one if one.is_dir() else one.parent for one in sources if one != STDIN)
-    for labels in (folder / LABELS for folder in folders):
-        if labels.is_file() and labels not in sources:
-            read_labels(labels, draft, report)
     if not len(draft):
         raise InputError(f"{' '.join(map(str, sources))}: a graph has at least one statement, found none{_instead(report)}")
     graph = replace(draft.finish(task.names), title=_title(sources[0]))
     report.duplicates, report.idle_labels = draft.duplicates, draft.idle_labels
+    graph = bucketed(graph, report) if literals == "bucket" else graph
     task.check(graph)
     return graph, report
+
+
+def read_files(task: ImportTask, sources: Sequence[Path], form: str | None = None) -> None:
+    """Reads files into the draft of an import, with the labels beside them.
+
+    Raises:
+        InputError: A source is missing, damaged, malformed, or of a form that is unknown or cannot be read.
+    """
+    for one in sources:
+        check_source(one)
+    with no_garbage_collection():
+        for path, split in [file for one in sources for file in _files(one, form)]:
+            kind = _form_to_read(path, form or ("table" if task.columns else None), task.report)
+            task.report.forms[kind] += 1
+            if read := FORMS[kind].read:
+                read(task, path, split)
+        task.finish()
+    _check_slice(task)
+    folders = dict.fromkeys(one if one.is_dir() else one.parent for one in sources if one != STDIN)
+    for labels in (folder / LABELS for folder in folders):
+        if labels.is_file() and labels not in sources:
+            read_labels(labels, task.draft, task.report)
 
 
 def _check_slice(task: ImportTask) -> None:
@@ -313,7 +282,7 @@ def export_graph(
 def _instead(report: Report) -> str:
     """Describes what was found instead of statements."""
     if report.literals and not report.unasserted:
-        return f". {'; '.join(report.findings())}. Facts with a literal value are not statements: write such values as entities"
+        return f". {'; '.join(report.findings())}. To keep them, set the option literals to keep"
     return f". {'; '.join(report.findings())}" if report.findings() else ""
 
 
@@ -346,4 +315,4 @@ def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
 
 
 def _has_form(path: Path) -> bool:
-    return (_extension_is_known(path) or form_of_content(path) is not None) and FORMS[detect_form(path, Report())].read is not None
+    return (_form_of_name(path) is not None or form_of_content(path) is not None) and FORMS[detect_form(path, Report())].read is not None

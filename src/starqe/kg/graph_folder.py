@@ -1,11 +1,13 @@
 """A graph folder on disk: Parquet files with a small versioned header.
 
-graph.json             {"format": "starqe graph", "version": 1, "fingerprint": …, counts, bases of IRIs, checksums of the files}
+graph.json             {"format": "starqe graph", "version": 1, or 2 with literals, "fingerprint": …, counts, bases of IRIs, checksums}
 statements.parquet     head, relation, tail (int32), split (int8: 0 train, 1 valid, 2 test)
 pairs.parquet          statement (int64), relation, value (int32): the qualifier pairs, by statement
 entities.parquet       identifier, in the order of the ids
 relations.parquet      identifier
 labels.parquet         kind ("entity" or "relation"), id, language, label
+literals.parquet       lexical, datatype, language, unit, precision, lower, upper, calendar, number (or days since 1970): only in a graph
+                       with literals. A tail or value that is not below the number of entities is the literal in row (id - entities)
 """
 
 from collections.abc import Mapping
@@ -21,12 +23,16 @@ from starqe.errors import InputError, StorageError
 from starqe.folders import check_only, checksum, new_folder, read_checked, read_header, write_header
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
+from starqe.kg.literals import NO_LITERALS, Literals
+from starqe.kg.literals import SCHEMA as LITERALS
 from starqe.kg.parquet import WRITTEN, check_resources, open_parquet, strings
 from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import IntArray, Ragged
 
-FORMAT, VERSION = "starqe graph", 1
+FORMAT, VERSION = "starqe graph", 2
+WITHOUT_LITERALS = 1
+"""The version of a graph without literals, so that earlier versions of starqe can open it."""
 HEADER = "graph.json"
 RENEW = "Import it again from its source"
 SCHEMAS: Mapping[str, pa.Schema] = {
@@ -37,7 +43,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "labels": pa.schema([("kind", pa.string()), ("id", pa.int32()), ("language", pa.string()), ("label", pa.string())]),
 }
 """The tables of a graph's folder, by name."""
-FILES = frozenset({HEADER, *(f"{name}.parquet" for name in SCHEMAS)})
+FILES = frozenset({HEADER, *(f"{name}.parquet" for name in (*SCHEMAS, "literals"))})
 """The files of a graph's folder."""
 
 
@@ -51,11 +57,17 @@ def check_replaceable(folder: Path) -> None:
     check_only(folder, FILES, "a graph")
 
 
-def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
+def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: str | None = None) -> None:
     """Writes a graph folder, completely or not at all.
 
+    Args:
+        graph: The graph.
+        folder: The folder.
+        overwrite: Whether a graph that is there is replaced.
+        replaces: The fingerprint of the graph that is there, which no other command may have changed meanwhile.
+
     Raises:
-        StorageError: The folder exists (and may not be replaced), or cannot be written.
+        StorageError: The folder exists (and may not be replaced), was changed by another command, or cannot be written.
     """
     tables: dict[str, list[Any]] = {
         "statements": [graph.head, graph.relation, graph.tail, graph.split],
@@ -64,16 +76,21 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False) -> None:
         "relations": [graph.relations.identifiers],
         "labels": _label_columns(graph),
     }
+    schemas = dict(SCHEMAS)
+    if len(graph.literals):
+        tables["literals"], schemas["literals"] = graph.literals.columns(), LITERALS
     with new_folder(folder, overwrite, lambda: check_replaceable(folder)) as place:
         counts, checksums = {}, {}
         for name, columns in tables.items():
-            table = pa.table(dict(zip(SCHEMAS[name].names, columns, strict=True)), SCHEMAS[name])
+            table = pa.table(dict(zip(schemas[name].names, columns, strict=True)), schemas[name])
             path = place / f"{name}.parquet"
             pq.write_table(table, path, **WRITTEN)
             counts[name], checksums[path.name] = len(table), checksum(path.read_bytes())
         bases = {"entity_base": graph.names.entity_base, "relation_base": graph.names.relation_base}
         content = {"title": graph.title, "fingerprint": graph.fingerprint, **counts, **bases, "checksums": checksums}
-        write_header(place / HEADER, FORMAT, VERSION, content)
+        write_header(place / HEADER, FORMAT, VERSION if len(graph.literals) else WITHOUT_LITERALS, content)
+        if replaces is not None and read_header(folder / HEADER, FORMAT)["fingerprint"] != replaces:
+            raise StorageError(f"{folder} was changed by another command meanwhile, and stays as it is now. Run the update again")
 
 
 def _label_columns(graph: Graph) -> list[Any]:
@@ -94,7 +111,8 @@ def load_graph(folder: Path) -> Graph:
     """
     header = read_header(folder / HEADER, FORMAT, VERSION)
     try:
-        tables = {name: _read(folder / f"{name}.parquet", schema, header) for name, schema in SCHEMAS.items()}
+        schemas = {**SCHEMAS, "literals": LITERALS} if "literals" in header else SCHEMAS
+        tables = {name: _read(folder / f"{name}.parquet", schema, header) for name, schema in schemas.items()}
         graph = _assembled(folder, tables, Names(header["entity_base"], header["relation_base"]))
         graph = replace(graph, title=str(header.get("title", "")))
     except MemoryError:  # Arrow's is an ArrowException too, and says nothing about the files
@@ -122,7 +140,9 @@ def _read(path: Path, schema: pa.Schema, header: Mapping[str, Any]) -> pa.Table:
 
 def _assembled(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> Graph:
     entities, relations = (strings(tables[name]["identifier"], folder / f"{name}.parquet", RENEW) for name in ("entities", "relations"))
-    most = {"head": len(entities), "tail": len(entities), "value": len(entities), "relation": len(relations), "split": len(SPLITS)}
+    literals = _literals(folder / "literals.parquet", tables["literals"]) if "literals" in tables else NO_LITERALS
+    values = len(entities) + len(literals)
+    most = {"head": len(entities), "tail": values, "value": values, "relation": len(relations), "split": len(SPLITS)}
 
     def column(table: str, name: str) -> IntArray:
         values: IntArray = tables[table][name].to_numpy()
@@ -143,7 +163,17 @@ def _assembled(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> Gr
         split=column("statements", "split"),
         pairs=Ragged.of_counts(counts, np.stack([column("pairs", "relation"), column("pairs", "value")], axis=1)),
         names=names,
+        literals=literals,
     )
+
+
+def _literals(path: Path, table: pa.Table) -> Literals:
+    columns: dict[str, list[object]] = {
+        name: (strings(table[name], path, RENEW) if pa.types.is_string(LITERALS.field(name).type) else table[name]).to_pylist()
+        for name in LITERALS.names
+        if name != "number"  # computed from the others; it is there for other programs
+    }
+    return Literals.of_columns(columns)
 
 
 def _labels(path: Path, table: pa.Table, most: Mapping[str, int]) -> dict[str, dict[str, dict[int, str]]]:

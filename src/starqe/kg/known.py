@@ -35,23 +35,37 @@ class Known:
 
     def by_head(self, head: int, relation: int | None = None) -> IntArray:
         """Returns the statements with this head (and relation)."""
-        return self._at("head", head, relation)
+        return self.at("head", head, relation)
 
     def by_tail(self, tail: int, relation: int | None = None) -> IntArray:
         """Returns the statements with this tail (and relation)."""
-        return self._at("tail", tail, relation)
+        return self.at("tail", tail, relation)
+
+    def at(self, side: Side, node: int, relation: int | None = None) -> IntArray:
+        """Returns the statements with this node on this side (and relation)."""
+        if relation is None:
+            keys, rows = self._head_index if side == "head" else self._tail_index
+            code = int(node)
+        else:
+            keys, rows = self._side_index(side)
+            code = int(relation) * self.graph.value_count + int(node)  # an int32 would overflow
+        return _with_key(keys, rows, code)
 
     def by_relation(self, relation: int) -> IntArray:
         """Returns the statements with this main relation."""
-        keys, rows = self._relation_index
-        wanted = keys.dtype.type(relation)  # with another type, all keys would be converted
-        return rows[np.searchsorted(keys, wanted) : np.searchsorted(keys, wanted, "right")]
+        return _with_key(*self._relation_index, int(relation))
 
     def by_qualifier(self, relation: int, value: int) -> IntArray:
         """Returns the statements that have this qualifier pair, ascending."""
         keys, rows = self._pair_index
-        code = int(relation) * len(self.graph.entities) + int(value)  # an int32 would overflow
-        return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
+        return _with_key(keys, rows, int(relation) * self.graph.value_count + int(value))  # an int32 would overflow
+
+    def pairs_of(self, relation: int) -> tuple[IntArray, IntArray]:
+        """Returns the statements that have a qualifier with this relation, and its value in each: (n,) both."""
+        keys, rows = self._pair_index
+        code = int(relation) * self.graph.value_count
+        found = slice(keys.searchsorted(code), keys.searchsorted(code + self.graph.value_count))
+        return rows[found], keys[found] - code
 
     def holds(self, head: int, relation: int, tail: int, pairs: Iterable[tuple[int, int]] = ()) -> bool:
         """Returns whether one known statement has this main triple and all of these pairs (and maybe more)."""
@@ -63,7 +77,7 @@ class Known:
         """Returns for each row whether that one statement has all of the pairs."""
         found = np.ones(len(rows), bool)
         for relation, value in pairs:
-            found &= np.isin(rows, self.by_qualifier(relation, value))
+            found &= is_among(rows, self.by_qualifier(relation, value))
         return found
 
     def expand(self, side: Side, nodes: IntArray, relation: int | IntArray) -> tuple[IntArray, IntArray]:
@@ -82,7 +96,7 @@ class Known:
         """Counts the matches that `expand` would find for every node: (n,)."""
         keys, _ = self._side_index(side)
         codes = self._codes(nodes, relation)
-        return np.searchsorted(keys, codes, "right") - np.searchsorted(keys, codes)
+        return np.asarray(keys.searchsorted(codes, "right") - keys.searchsorted(codes))
 
     def find(self, head: IntArray, relation: int | IntArray, tail: IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every main triple, the statements that have it.
@@ -94,11 +108,11 @@ class Known:
         codes = self._codes(head, relation)
         place = np.searchsorted(starts, codes)
         exists = np.flatnonzero(starts[np.minimum(place, len(starts) - 1)] == codes) if len(starts) else np.empty(0, np.int64)
-        position, found = matches((keys, rows), place[exists] * len(self.graph.entities) + tail[exists])
+        position, found = matches((keys, rows), place[exists] * self.graph.value_count + tail[exists])
         return exists[position], found
 
     def have_pair(self, rows: IntArray, relation: IntArray, value: IntArray) -> BoolArray:
-        """Returns for each known statement whether it has the pair asked of it: ``relation[i]`` with ``value[i]``."""
+        """Returns for each known statement i whether it has the pair of ``relation[i]`` and ``value[i]``."""
         codes, keys = self._owner_index
         if not len(codes):
             return np.zeros(len(rows), bool)
@@ -117,7 +131,7 @@ class Known:
         value: IntArray,
         either: BoolArray | None = None,
     ) -> BoolArray:
-        """Returns for each known statement whether it has all pairs asked of it.
+        """Returns for each known statement whether it has all of the pairs that are given for it.
 
         Args:
             rows: The statements. (n,)
@@ -148,16 +162,8 @@ class Known:
 
     def degree(self, side: Side) -> IntArray:
         """Counts, for every entity, the known statements that have it on this side."""
-        return np.bincount(getattr(self.graph, side)[self.rows], minlength=len(self.graph.entities))  # (V,)
-
-    def _at(self, side: Side, node: int, relation: int | None) -> IntArray:
-        if relation is None:
-            keys, rows = self._head_index if side == "head" else self._tail_index
-            code = node
-        else:
-            keys, rows = self._side_index(side)
-            code = int(relation) * len(self.graph.entities) + int(node)  # an int32 would overflow
-        return rows[np.searchsorted(keys, code) : np.searchsorted(keys, code, "right")]
+        entities = len(self.graph.entities)
+        return np.bincount(getattr(self.graph, side)[self.rows], minlength=entities)[:entities]  # (V,)
 
     def _side_index(self, side: Side) -> tuple[IntArray, IntArray]:
         return self._relation_head_index if side == "head" else self._relation_tail_index
@@ -186,7 +192,7 @@ class Known:
     def _triple_index(self) -> tuple[IntArray, IntArray, IntArray]:
         """The distinct codes of (relation, head), then keys made of the position of that code and the tail, and the rows."""
         starts, place = np.unique(self._with_relation(self.graph.head), return_inverse=True)
-        return starts, *_sorted(place * len(self.graph.entities) + self.graph.tail[self.rows], self.rows)
+        return starts, *_sorted(place * self.graph.value_count + self.graph.tail[self.rows], self.rows)
 
     @cached_property
     def _owner_index(self) -> tuple[IntArray, IntArray]:
@@ -199,19 +205,45 @@ class Known:
         return self._codes(node[self.rows], self.graph.relation[self.rows])
 
     def _codes(self, node: IntArray, relation: int | IntArray) -> IntArray:
-        return np.asarray(np.asarray(relation, np.int64) * len(self.graph.entities) + node)
+        return np.asarray(np.asarray(relation, np.int64) * self.graph.value_count + node)
 
     @cached_property
     def _pair_index(self) -> tuple[IntArray, IntArray]:
         graph = self.graph
         known = np.isin(graph.pairs.owner, self.rows)
-        codes = graph.pair_relation[known].astype(np.int64) * len(graph.entities) + graph.pair_value[known]
+        codes = graph.pair_relation[known].astype(np.int64) * graph.value_count + graph.pair_value[known]
         return _sorted(codes, graph.pairs.owner[known])
 
 
 def _sorted(keys: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     order = np.argsort(keys, kind="stable")
     return keys[order], rows[order]
+
+
+def _with_key(keys: IntArray, rows: IntArray, key: int) -> IntArray:
+    """Returns the rows that have a key."""
+    wanted = keys.dtype.type(key)  # with another type, all keys would be converted
+    return rows[keys.searchsorted(wanted) : keys.searchsorted(wanted, "right")]
+
+
+def distinct(values: IntArray) -> IntArray:
+    """Returns the values ascending, each once, which `numpy.unique` does too, but slower for short arrays: (m,)."""
+    ordered = np.sort(values)
+    if len(ordered) < 2:
+        return ordered
+    fresh = np.empty(len(ordered), bool)
+    fresh[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return np.asarray(ordered[fresh])
+
+
+def is_among(values: IntArray, ascending: IntArray) -> BoolArray:
+    """Returns for each value whether it occurs in an ascending array; for short ones this is faster than `numpy.isin`: (n,)."""
+    if not len(ascending):
+        return np.zeros(len(values), bool)
+    place = ascending.searchsorted(values)
+    place[place == len(ascending)] = 0
+    return np.asarray(ascending[place] == values)
 
 
 def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray, IntArray]:
@@ -221,7 +253,7 @@ def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray
         Positions in ``codes`` and rows, of the same length: one pair for each entry.
     """
     keys, rows = index
-    first = np.searchsorted(keys, codes)
-    counts = np.searchsorted(keys, codes, "right") - first
+    first = keys.searchsorted(codes)
+    counts = keys.searchsorted(codes, "right") - first
     found = Ragged.ranges(first, counts)
     return found.owner, rows[found.items]

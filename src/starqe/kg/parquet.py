@@ -20,7 +20,9 @@ WRITTEN: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True
 """The options for writing Parquet files."""
 
 
-def open_parquet(source: Path | pa.NativeFile, path: Path, schema: pa.Schema, rows: int | None, renew: str) -> pq.ParquetFile:
+def open_parquet(
+    source: Path | pa.NativeFile, path: Path, schema: pa.Schema, rows: int | None, renew: str, metadata: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
     """Opens a Parquet file of this schema, and of this number of rows if it is known, without reading its content.
 
     Args:
@@ -29,12 +31,13 @@ def open_parquet(source: Path | pa.NativeFile, path: Path, schema: pa.Schema, ro
         schema: The expected columns; strings are read as dictionaries, see `strings`.
         rows: The expected number of rows.
         renew: How to make the file again, as a sentence without its full stop.
+        metadata: Its metadata, if already read.
 
     Raises:
         StorageError: It has other columns or another number of rows, or would take too much memory.
     """
     names = [field.name for field in schema if pa.types.is_string(field.type)]
-    file = pq.ParquetFile(source, read_dictionary=names, page_checksum_verification=True)
+    file = pq.ParquetFile(source, metadata=metadata, read_dictionary=names, page_checksum_verification=True)
     found = {field.name: _plain(field.type) for field in file.schema_arrow}
     for field in schema:
         if found.get(field.name) != field.type:

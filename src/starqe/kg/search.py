@@ -23,7 +23,7 @@ _MOST_INSIDE = 1_000  # the maximum number of occurrences within words that are 
 _SHORTEST_INSIDE = 3
 _CANDIDATES = 24  # the number of names that are compared letter by letter
 _MOST_WORDS = 8
-_LEAST_ALIKE = 0.74
+_LEAST_SIMILAR = 0.74
 _LEAST_SHARED = 0.3  # words that share fewer of their letter pairs are not similar
 _PART = 0.97  # a similar part of a name counts a little less than a similar whole name
 _CHUNK = 1 << 18
@@ -91,7 +91,7 @@ class NameSearch:
         """Returns the ids whose name contains a text or has a similar spelling, the best first."""
         found = self.find(text, count)
         if len(found) < count:
-            found += [int(self._id[name]) for name in self._alike(text[:LONGEST])]
+            found += [int(self._id[name]) for name in self._similar(text[:LONGEST])]
         return list(dict.fromkeys(found))[:count]
 
     def exact(self, text: str) -> list[int]:
@@ -139,7 +139,7 @@ class NameSearch:
         few = np.argpartition(cost, 16 * count)[: 16 * count] if len(cost) > 32 * count else np.arange(len(cost))
         return list(dict.fromkeys(ids[few][np.argsort(cost[few])].tolist()))
 
-    def _alike(self, text: str) -> list[int]:
+    def _similar(self, text: str) -> list[int]:
         """Returns the names with a similar spelling, as a whole or in some of their words, the best first."""
         wanted = _bytes(text).decode(errors="replace")
         words = _WORD.findall(wanted)[:_MOST_WORDS]
@@ -150,17 +150,17 @@ class NameSearch:
             letters = np.frombuffer(word.encode(), np.uint8)
             pairs = _letter_pairs(letters, np.ones(len(letters), bool), np.zeros(1, np.int64))
             common = _bit_count(self._pairs & pairs[0]) / (self._pair_count + _bit_count(pairs)[0]) * 2
-            alike = np.flatnonzero(common >= _LEAST_SHARED)
+            similar = np.flatnonzero(common >= _LEAST_SHARED)
             best_word = np.zeros(len(self._id), np.float32)
-            np.maximum.at(best_word, self._name[alike], common[alike])
+            np.maximum.at(best_word, self._name[similar], common[similar])
             shared += best_word
         possible = np.flatnonzero(shared)
         if len(possible) > _CANDIDATES:
             possible = possible[np.argpartition(-shared[possible], _CANDIDATES)[:_CANDIDATES]]
-        likeness = {name: self._likeness(wanted, len(words), name) for name in sorted(possible.tolist())}
-        return sorted((name for name in likeness if likeness[name] >= _LEAST_ALIKE), key=lambda name: -likeness[name])
+        likeness = {name: self._similarity(wanted, len(words), name) for name in sorted(possible.tolist())}
+        return sorted((name for name in likeness if likeness[name] >= _LEAST_SIMILAR), key=lambda name: -likeness[name])
 
-    def _likeness(self, wanted: str, count: int, name: int) -> float:
+    def _similarity(self, wanted: str, count: int, name: int) -> float:
         """Computes the similarity of a text and a name, from 0 to 1: of the whole name, or of as many adjacent words of it."""
         written = self._text[int(self._name_start[name]) : int(self._name_end[name])].decode(errors="replace")
         words = _WORD.findall(written)
@@ -169,7 +169,7 @@ class NameSearch:
         best = 0.0
         for part, weight in parts.items():
             matcher.set_seq1(part)
-            least = max(best, _LEAST_ALIKE) / weight
+            least = max(best, _LEAST_SIMILAR) / weight
             if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:  # bounds that are computed faster
                 best = max(best, matcher.ratio() * weight)
         return best

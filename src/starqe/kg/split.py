@@ -81,14 +81,19 @@ def hold_out_validation(graph: Graph, share: float, seed: int) -> Graph:
     """Moves a share of the train statements, at random, to valid; test statements stay in test.
 
     At least one statement is moved. Every entity and relation of a moved statement still occurs in train. Main triples
-    that also occur in valid or test are not moved.
+    that also occur in valid or test are not moved, and neither are statements whose tail is a literal, which models do not learn from.
 
     Raises:
         InputError: The share is not between 0 and 1, or no statement of train can be held out.
     """
     if not 0 < share < 1:
         raise InputError(f"the share of train that is held out for validation is between 0 and 1, found {share}")
-    train = np.flatnonzero(graph.split == 0)
+    train = np.flatnonzero((graph.split == 0) & (graph.tail < len(graph.entities)))
+    if len(graph.literals) and not len(train):
+        raise InputError(
+            "a model learns from statements between entities, and the tails of all statements are literals. "
+            "To make entities of ranges of numbers and dates, set the option literals to bucket"
+        )
     triple = _triple_codes(graph)
     free = train[~np.isin(triple[train], triple[graph.split != 0])]
     split = _hold_out(graph, free, {1: max(1, round(share * len(train)))}, seed)
@@ -132,6 +137,7 @@ class _Uses:
         self._graph = graph
         train, of_train = graph.split == 0, (graph.split == 0)[graph.pairs.owner]
         entities = np.concatenate([graph.head[train], graph.tail[train], graph.pair_value[of_train]])
+        entities = entities[entities < len(graph.entities)]  # a literal need not occur elsewhere
         relations = np.concatenate([graph.relation[train], graph.pair_relation[of_train]])
         self._counts = np.concatenate(
             [np.bincount(entities, minlength=len(graph.entities)), np.bincount(relations, minlength=len(graph.relations))]
@@ -140,7 +146,8 @@ class _Uses:
     def _mentioned_by(self, row: int) -> IntArray:
         graph, pairs = self._graph, self._graph.pairs[row]
         relations = np.concatenate([graph.relation[row : row + 1], pairs[:, 0]]) + len(graph.entities)
-        return np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], pairs[:, 1], relations])
+        values = np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], pairs[:, 1]])
+        return np.concatenate([values[values < len(graph.entities)], relations])
 
     def spare(self, rows: IntArray) -> bool:
         """Returns whether other statements mention everything that these mention."""
@@ -157,12 +164,12 @@ def _mentioned(graph: Graph, code: int, kind: str) -> BoolArray:
     """Returns for each entity or relation whether a split mentions it, in a main triple or a pair."""
     rows, pairs = graph.split == code, graph.split[graph.pairs.owner] == code
     if kind == "entities":
-        found, columns = np.zeros(len(graph.entities), bool), [graph.head[rows], graph.tail[rows], graph.pair_value[pairs]]
+        found, columns = np.zeros(graph.value_count, bool), [graph.head[rows], graph.tail[rows], graph.pair_value[pairs]]
     else:
         found, columns = np.zeros(len(graph.relations), bool), [graph.relation[rows], graph.pair_relation[pairs]]
     for column in columns:
         found[column] = True
-    return found
+    return found[: len(graph.entities)] if kind == "entities" else found
 
 
 def _triple_codes(graph: Graph) -> IntArray:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from starqe.errors import InputError
+from starqe.kg.literal import Literal
 
 SPLITS = ("train", "valid", "test")
 """The parts of a graph, in the order of their codes in the split column."""
@@ -27,28 +28,37 @@ def identifier_problem(identifier: str) -> str | None:
     return None
 
 
+def field_text(field: str | Literal) -> str:
+    """Returns the text of a field in a draft: the identifier, or the key of a literal."""
+    return field if isinstance(field, str) else field.key
+
+
 @dataclass(frozen=True)
 class Statement:
-    """A statement ``(head, relation, tail, {(relation, value), ...})`` by identifiers.
+    """A statement ``(head, relation, tail, {(relation, value), ...})`` by identifiers; tail and values may be literals.
 
     The qualifier pairs are a set: kept sorted and unique, so equal statements compare equal.
 
     Raises:
-        InputError: An identifier is empty, spans lines, or has surrounding white space.
+        InputError: An identifier is empty, spans lines, or has surrounding white space; or a literal is not Unicode text.
     """
 
     head: str
     relation: str
-    tail: str
-    qualifiers: tuple[tuple[str, str], ...] = ()
+    tail: str | Literal
+    qualifiers: tuple[tuple[str, str | Literal], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "qualifiers", tuple(sorted(set(self.qualifiers))))
+        pairs = sorted(set(self.qualifiers), key=lambda pair: (pair[0], isinstance(pair[1], Literal), field_text(pair[1])))
+        object.__setattr__(self, "qualifiers", tuple(pairs))
         for identifier in self.fields():
-            if problem := identifier_problem(identifier):
+            if isinstance(identifier, Literal):
+                if _HALF.search(identifier.key):
+                    raise InputError(f"a literal is Unicode text, found {identifier.lexical!r} with half a surrogate pair")
+            elif problem := identifier_problem(identifier):
                 raise InputError(f"an identifier is one line of text without space around it, found {identifier!r}: {problem}")
 
-    def fields(self) -> list[str]:
+    def fields(self) -> list[str | Literal]:
         """Returns the statement as one flat row: head, relation, tail, then relation and value of each pair."""
         return [self.head, self.relation, self.tail, *(part for pair in self.qualifiers for part in pair)]
 

@@ -11,8 +11,10 @@ from starqe.kg.statement import SPLITS
 
 def graph_stats(graph: Graph) -> dict[str, Any]:
     """Counts statements, qualifiers, entities and relations, and checks the splits."""
-    in_main = np.zeros(len(graph.entities), bool)
+    entities = len(graph.entities)
+    in_main = np.zeros(graph.value_count, bool)
     in_main[graph.head] = in_main[graph.tail] = True
+    tails, values = (column[column >= entities] - entities for column in (graph.tail, graph.pair_value))
     as_main = np.zeros(len(graph.relations), bool)
     as_main[graph.relation] = True
     pairs = graph.pairs.counts
@@ -25,8 +27,11 @@ def graph_stats(graph: Graph) -> dict[str, Any]:
         "most_pairs_on_a_statement": int(pairs.max(initial=0)),
         "entities": len(graph.entities),
         "relations": len(graph.relations),
-        "entities_only_in_qualifiers": int((~in_main).sum()),
+        "entities_only_in_qualifiers": int((~in_main[:entities]).sum()),
         "relations_only_in_qualifiers": int((~as_main).sum()),
+        "literals": len(graph.literals),
+        "literal_tails": graph.literals.kinds(tails),
+        "literal_qualifier_values": graph.literals.kinds(values),
         "labelled_entities": len({id_ for by_id in graph.entities.labels.values() for id_ in by_id}),
         "labelled_relations": len({id_ for by_id in graph.relations.labels.values() for id_ in by_id}),
         "languages": sorted(graph.entities.labels.keys() | graph.relations.labels.keys()),

@@ -1,12 +1,12 @@
 """The vocabulary: identifiers, their ids, and labels."""
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from starqe.errors import InputError
 from starqe.kg.search import NameSearch, name_search, short_form
@@ -19,10 +19,10 @@ Labels = Mapping[str, Mapping[int, str]]
 
 
 class Vocabulary:
-    """A one-to-one map between identifiers and the ids 0 … n-1, in the byte order of the identifiers.
+    """A one-to-one map between identifiers and the ids 0 … n-1.
 
-    The order makes ids a function of the set of identifiers alone: two graphs with the same identifiers have
-    the same ids, however they were read.
+    In a graph that was read, ids follow the byte order of the identifiers, so they depend only on the set of identifiers. Updating a
+    graph appends new identifiers, so that the ids of the others do not change.
     """
 
     def __init__(self, identifiers: Iterable[str] | pa.StringArray, labels: Labels | None = None) -> None:
@@ -44,8 +44,13 @@ class Vocabulary:
         return self._identifiers
 
     @cached_property
+    def _texts(self) -> list[str]:
+        found: list[str] = self._identifiers.to_pylist()
+        return found
+
+    @cached_property
     def _ids(self) -> dict[str, int]:
-        return {identifier: id_ for id_, identifier in enumerate(self._identifiers.to_pylist())}
+        return {identifier: id_ for id_, identifier in enumerate(self._texts)}
 
     def id(self, identifier: str) -> int:
         """Returns the id of an identifier.
@@ -64,11 +69,15 @@ class Vocabulary:
 
     def identifier(self, id_: int) -> str:
         """Returns the identifier of an id."""
+        if "_texts" in self.__dict__:  # made for looking up names; a list is faster, too
+            return self._texts[int(id_)]
         return str(self._identifiers[int(id_)].as_py())
 
     def label(self, id_: int, language: str = "en") -> str:
         """Returns the best label there is: in the language, without one, in English, in any; else the identifier."""
         id_ = int(id_)
+        if not self.labels:
+            return self.identifier(id_)
         for tag in (language, "", "en", *sorted(self.labels)):
             if (label := self.labels.get(tag, {}).get(id_)) is not None:
                 return label
@@ -82,10 +91,9 @@ class Vocabulary:
     def find(self, text: str, count: int = 10) -> list[int]:
         """Returns ids for completion: those whose label or identifier begins with a text, or has a word that does."""
         found = self.search.find(text, count)
-        if ":" in text and len(found) < count:  # a whole IRI: identifiers are sorted
-            ids = range(len(self))
-            first = bisect_left(ids, text, key=self.identifier)
-            found += [id_ for id_ in ids[first : first + count] if self.identifier(id_).startswith(text)]
+        if ":" in text and len(found) < count:  # a whole IRI
+            begins = pc.starts_with(self._identifiers, text).to_numpy(zero_copy_only=False)
+            found += np.flatnonzero(begins)[:count].tolist()
         return list(dict.fromkeys(found))[:count]
 
     def near(self, text: str, count: int = 5) -> list[int]:

@@ -1,11 +1,13 @@
 import csv
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given
 
 from starqe.errors import InputError
-from starqe.kg import Statement, export_graph, import_graph
+from starqe.kg import Statement, export_graph
+from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
 from starqe.kg.formats.kgtk import read_kgtk, value_of
 from starqe.kg.literal import Literal
@@ -13,6 +15,9 @@ from starqe.kg.reading.import_options import WikidataOptions
 from starqe.kg.reading.import_task import ImportTask
 from tests.kg.strategies import graphs
 from tests.places import DATA
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 SAMPLE = DATA / "formats" / "kgtk" / "wikidata_sample.tsv"
 
@@ -47,7 +52,7 @@ def test_edges_about_edges_are_qualifiers_and_further_columns_too(tmp_path):
     assert [one.tail for one in graph.statements("train")] == ["Q99"]
 
 
-def test_qualifiers_may_stand_in_another_file_and_before_their_edges(tmp_path):
+def test_qualifiers_may_be_in_another_file_and_before_their_edges(tmp_path):
     (tmp_path / "a.tsv").write_text("id\tnode1\tlabel\tnode2\nq1\te1\tP1\tQ3\n")
     (tmp_path / "b.tsv").write_text("node1\tid\tnode2\tlabel\nQ1\te1\tQ2\tP2\n")
     expected = [Statement("Q1", "P2", "Q2", (("P1", "Q3"),))]
@@ -72,7 +77,7 @@ def test_qualifiers_may_stand_in_another_file_and_before_their_edges(tmp_path):
         ("%31990", "1990"),
     ],
 )
-def test_values_are_told_by_their_first_sign(text, value):
+def test_values_are_recognised_by_their_first_character(text, value):
     assert value_of(text) == value
 
 
@@ -94,7 +99,7 @@ def test_a_malformed_line_is_refused_with_its_place_or_skipped(tmp_path, line, m
     assert (len(graph), report.skipped) == (1, 1)
 
 
-def test_columns_that_are_no_edge_are_refused(tmp_path):
+def test_columns_that_are_not_an_edge_are_refused(tmp_path):
     (tmp_path / "a.tsv").write_text("id\tnode1\tlabel\n")
     with pytest.raises(InputError, match="has the columns node1, label and node2, found none for node2"):
         import_graph(tmp_path / "a.tsv", "kgtk")

@@ -1,6 +1,7 @@
 import csv
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,12 +9,16 @@ import pytest
 from hypothesis import given
 
 from starqe.errors import InputError
-from starqe.kg import FORMS, Statement, export_graph, import_graph
+from starqe.kg import FORMS, Statement, export_graph
+from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
 from starqe.kg.literal import Literal
 from starqe.kg.reading.import_task import ImportTask
 from tests.kg.strategies import graphs
 from tests.places import DATA
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 FILES = DATA / "formats" / "property-graph"
 real = pytest.mark.skipif(not FILES.is_dir(), reason="needs the real files")
@@ -96,6 +101,7 @@ def test_a_table_without_ids_is_refused_and_edges_without_type_are_called_by_the
 
 
 @real
+@pytest.mark.full
 def test_real_tables_of_neptune_are_read_to_the_last_row():
     nodes, edges = FILES / "air-routes-latest-nodes.csv", FILES / "air-routes-latest-edges.csv"
     with edges.open(encoding="utf-8", newline="") as file:

@@ -43,7 +43,7 @@ def names(folder: Path) -> list[str]:
         "\ufeffa,r,b\na,r,c,q,v,q,w\n",
     ],
 )
-def test_a_statement_a_line_with_commas_or_tabs(tmp_path, text):
+def test_one_statement_per_line_with_commas_or_tabs(tmp_path, text):
     graph, report = read(tmp_path, text)
     assert list(graph.statements("train")) == [ONE, TWO]
     assert report == CLEAN
@@ -143,7 +143,7 @@ def test_numbers_that_became_entities_are_counted_unless_they_are_identifiers(tm
     _, report = read(tmp_path, "Ada,born,1815\nAda,height,1.65\nAda,died,1852-11-27\nAda,knows,Bob\n")
     assert report.notes == [
         "3 numbers and dates became entities (such as '1.65', '1815', '1852-11-27'): a statement file cannot distinguish them from names. "
-        "In RDF they are literals, which are left out"
+        "In RDF they are literals"
     ]
     assert read(tmp_path, "1,0,2\n2,0,3\n")[1].notes == []
 
@@ -173,10 +173,10 @@ def test_files_may_be_compressed(tmp_path, extension):
 def test_a_large_file_is_read_in_pieces_without_losing_a_line(tmp_path):
     count = 600_000  # 10 MB: two pieces
     lines = [f"e{number % 1000},r{number % 7},f{number}" for number in range(count)]
-    told = []
-    graph, report = read(tmp_path, "\n".join(lines) + "\n", advance=told.append)
-    assert len(graph) == sum(told) == count
-    assert len(told) > 1
+    counts = []
+    graph, report = read(tmp_path, "\n".join(lines) + "\n", advance=counts.append)
+    assert len(graph) == sum(counts) == count
+    assert len(counts) > 1
     assert report == CLEAN
     lines[count - 2] = "broken"
     with pytest.raises(InputError, match=rf"file.txt:{count - 1}: "):
@@ -241,7 +241,7 @@ def test_a_file_of_which_nothing_is_left_is_refused(tmp_path):
     ],
     ids=["latin-1", "UTF-16", "PNG", "surrogate"],
 )
-def test_text_that_is_not_utf8_is_refused_whatever_the_errors_are_worth(tmp_path, content, line, byte, on_error):
+def test_text_that_is_not_utf8_is_refused_also_if_errors_are_skipped(tmp_path, content, line, byte, on_error):
     with pytest.raises(InputError) as caught:
         read(tmp_path, content, on_error=on_error)
     assert str(caught.value) == (
@@ -317,7 +317,7 @@ def test_identifiers_with_commas_are_exported_with_tabs(tmp_path):
     assert (tmp_path / "out" / "train.tsv").read_text() == "a,b\tr\tc\n"
 
 
-def test_labels_are_exported_a_line_each(tmp_path):
+def test_labels_are_exported_one_line_each(tmp_path):
     draft = Draft()
     draft.add([["a", "r", "b"]], "train")
     for identifier, text, language in (("a", "An  A\nof mine", "en"), ("b", " \n ", "en"), ("r", "R", "")):

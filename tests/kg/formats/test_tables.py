@@ -1,6 +1,7 @@
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 
 import pandas as pd
 import pyarrow as pa
@@ -9,13 +10,17 @@ import pytest
 from hypothesis import given
 
 from starqe.errors import InputError
-from starqe.kg import Statement, export_graph, graph_of_table, import_graph
+from starqe.kg import Statement, export_graph, graph_of_table
+from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
 from starqe.kg.formats.tables import read_table
 from starqe.kg.literal import Literal
 from starqe.kg.reading.import_options import Columns
 from starqe.kg.reading.import_task import ImportTask
 from tests.kg.strategies import graphs
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 COLUMNS = Columns("subject", "predicate", "object", ("since", "until"))
 ROWS = [
@@ -142,7 +147,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path):
         import_graph(tmp_path / "a.parquet", columns=COLUMNS)
 
 
-def test_json_lines_may_have_literals_and_are_told_by_their_place(tmp_path):
+def test_json_lines_may_have_literals_and_errors_name_their_place(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"head":"a","relation":"r","tail":"b","qualifiers":{"n":3,"q":["x","y"]}}\n')
     graph, report = import_graph(path)
@@ -161,3 +166,17 @@ def test_json_lines_written_and_read_again_give_the_same_graph_and_labels(tmp_pa
     assert again.fingerprint == graph.fingerprint
     assert (again.entities.labels, again.relations.labels) == (graph.entities.labels, graph.relations.labels)
     assert report.skipped == 0
+
+
+@pytest.mark.parametrize("form", ["table", "neo4j"])
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"head,relation,\xd9,:START_ID,:END_ID", "text is UTF-8, found the byte 0xd9"),
+        (b"head," + b"x" * 200_000, r"1: not valid CSV \(field larger"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_refused_like_a_row(tmp_path, form, header, message):
+    (tmp_path / "a.csv").write_bytes(header + b"\n")
+    with pytest.raises(InputError, match=message):
+        import_graph(tmp_path / "a.csv", form, columns=Columns("head", "relation", "tail") if form == "table" else None)

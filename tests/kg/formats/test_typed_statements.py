@@ -1,15 +1,20 @@
 import csv
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from starqe.errors import InputError
-from starqe.kg import Statement, import_graph
+from starqe.kg import Statement
+from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
 from starqe.kg.formats.typed_statements import read_typed_statements
 from starqe.kg.literal import Literal
 from starqe.kg.reading.import_task import ImportTask
 from tests.places import DATA
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 HN_YG = DATA / "hn-yg"
 TEXT = (
@@ -67,6 +72,7 @@ def test_malformed_lines_are_refused_with_their_place_or_skipped(tmp_path, text,
     assert import_graph(tmp_path / "a.txt", on_error="skip")[1].skipped == 1
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not HN_YG.is_dir(), reason="needs HN-YG")
 def test_hn_yg_is_read_to_the_last_literal():
     for name in ("train", "valid", "test"):
@@ -82,6 +88,7 @@ def test_hn_yg_is_read_to_the_last_literal():
         ]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not HN_YG.is_dir(), reason="needs HN-YG")
 def test_hn_yg_becomes_a_graph_with_its_splits():
     graph, report = import_graph(HN_YG)

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -13,13 +14,17 @@ from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import RdfFormat, parse
 
 from starqe.errors import InputError
-from starqe.kg import Statement, import_graph
+from starqe.kg import Statement
+from starqe.kg import import_graph as import_with_literals
 from starqe.kg.formats import wikidata
 from starqe.kg.formats.wikidata_values import VALUES, gregorian
 from starqe.kg.literal import Literal
 from starqe.kg.reading.import_options import WikidataOptions
 from starqe.kg.reading.import_task import ImportTask
 from tests.places import DATA
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 FILES = DATA / "formats" / "wikidata-json"
 RDF_FILES = DATA / "formats" / "wikidata-rdf"

@@ -8,7 +8,7 @@ from starqe.kg.published.datasets import DATASETS, DataFile, data_home, data_set
 HOME = Path.home()
 
 
-def test_every_data_set_has_a_file_a_split_a_licence_and_a_citation():
+def test_every_data_set_has_one_file_per_split_a_licence_and_a_citation():
     for name, data in DATASETS.items():
         assert data.name == name
         assert [file.name for file in data.files] == ["train.txt", "valid.txt", "test.txt"]
@@ -25,7 +25,7 @@ def test_an_unknown_name_is_answered_by_the_known_ones():
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "/etc/passwd"])
-def test_a_file_of_a_data_set_stands_in_no_other_folder(name):
+def test_a_file_of_a_data_set_is_in_no_other_folder(name):
     with pytest.raises(InputError, match="has a name without folders"):
         DataFile(name, 1)
 
@@ -55,7 +55,7 @@ def test_a_path_that_exists_wins_over_a_name_and_a_name_over_nothing(tmp_path, m
     assert named_source(Path("./x/wd50k_33"), tmp_path) == Path("x/wd50k_33")  # a path: who reads it says that it is missing
 
 
-def test_a_name_that_stands_for_nothing_says_what_to_do(tmp_path, monkeypatch):
+def test_an_unknown_name_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"no such file or folder, and no published data set of that name \(wd50k, wd50k_33, wd50k_66, "):
         named_source(Path("fb15k"), tmp_path)

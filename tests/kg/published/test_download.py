@@ -64,7 +64,7 @@ def test_what_arrived_outlives_a_download_that_gave_up(server, bring):
     assert bytes_sent(server) == [40_000, len(CONTENT) - 40_000]
 
 
-def test_a_server_without_ranges_starts_anew(server, bring):
+def test_a_server_without_ranges_starts_over(server, bring):
     server.ranges = False
     server.plan = [("break", 100_000)]
     content, shown, _ = bring()
@@ -73,14 +73,14 @@ def test_a_server_without_ranges_starts_anew(server, bring):
 
 
 @pytest.mark.parametrize("etag", ["", 'W/"{}"'])
-def test_without_a_strong_etag_nobody_vouches_for_the_first_part(server, bring, etag):
+def test_without_a_strong_etag_the_first_part_is_not_trusted(server, bring, etag):
     server.etag = etag
     server.plan = [("break", 100_000)]
     assert bring()[:2] == (CONTENT, len(CONTENT))
     assert server.sent == [("file", None, 100_000), ("file", None, len(CONTENT))]
 
 
-def test_a_file_that_changed_meanwhile_starts_anew(server, bring):
+def test_a_file_that_changed_meanwhile_starts_over(server, bring):
     server.plan = [("break", 100_000), *[("status", 500)] * 4]
     with pytest.raises(StorageError):
         bring()
@@ -98,7 +98,7 @@ def test_the_part_of_another_address_is_not_completed(server, bring, tmp_path):
     assert server.sent[1:] == [("mirror", None, len(CONTENT))]
 
 
-def test_a_part_that_is_longer_than_the_file_starts_anew(server, bring, tmp_path):
+def test_a_part_that_is_longer_than_the_file_starts_over(server, bring, tmp_path):
     server.plan = [("break", 100_000), *[("status", 500)] * 4]
     with pytest.raises(StorageError):
         bring()
@@ -109,7 +109,7 @@ def test_a_part_that_is_longer_than_the_file_starts_anew(server, bring, tmp_path
 
 
 @pytest.mark.parametrize("said", ["bytes 0-255999/256000", "bytes 100000-255999/300000", "nonsense"])
-def test_a_range_that_nobody_asked_for_starts_anew(server, bring, said):
+def test_an_unexpected_range_starts_over(server, bring, said):
     server.plan = [("break", 100_000), ("range", said)]
     assert bring()[:2] == (CONTENT, len(CONTENT))
     assert server.sent[2] == ("file", None, len(CONTENT))
@@ -143,23 +143,19 @@ def test_silence_counts_as_a_broken_connection(server, bring, monkeypatch):
     assert bytes_sent(server) == [100_000, 156_000]
 
 
-def test_a_server_that_drips_counts_as_a_broken_connection(server, bring, monkeypatch):
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("drip", "the server sends less than 1,024 bytes per second"), ("drip headers", "the headers take longer than 0.2 seconds")],
+)
+def test_a_server_that_drips_counts_as_a_broken_connection(server, bring, monkeypatch, what, said):
     monkeypatch.setattr(module, "TIMEOUT", 0.2)
-    server.plan = [("drip", 0.02)]
-    content, _, said = bring()
+    server.plan = [(what, 0.02)]
+    content, _, notes = bring()
     assert content == CONTENT
-    assert "the server sends less than 1,024 bytes per second; trying again" in said[0]
+    assert f"{said}; trying again" in notes[0]
 
 
-def test_a_server_that_drips_its_headers_counts_as_a_broken_connection(server, bring, monkeypatch):
-    monkeypatch.setattr(module, "TIMEOUT", 0.2)
-    server.plan = [("drip headers", 0.02)]
-    content, _, said = bring()
-    assert content == CONTENT
-    assert "the headers take longer than 0.2 seconds; trying again" in said[0]
-
-
-def test_nobody_there_is_told_with_the_reason(tmp_path, monkeypatch):
+def test_a_server_that_is_gone_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PAUSE", 0.001)
     with running() as gone:
         url = f"{gone.url}/file"

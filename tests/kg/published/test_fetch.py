@@ -119,7 +119,7 @@ def test_a_damaged_or_missing_file_is_mended_and_what_others_put_there_stays(ser
     check_whole(home)
 
 
-def test_a_checksum_that_nobody_published_is_recorded_and_checked_ever_after(server, home):
+def test_a_checksum_that_is_not_published_is_recorded_and_checked_from_then_on(server, home):
     data = published(server.url, checksums=False)
     assert fetch(data, home).checksums["train.txt"] == sha256(TRAIN)
     check_whole(home)
@@ -132,7 +132,24 @@ def test_a_checksum_that_nobody_published_is_recorded_and_checked_ever_after(ser
     assert fetch(data, home).checksums["valid.txt"] == sha256(b"e1,r,e9\n")
 
 
-def test_a_process_that_is_killed_leaves_what_arrived_and_the_next_one_goes_on(server, home):
+def test_everything_is_on_the_disk_before_a_data_set_has_its_name(server, home, monkeypatch):
+    flushed, move = [], os.replace
+    monkeypatch.setattr("starqe.disk.os.fsync", lambda handle: flushed.append(os.readlink(f"/proc/self/fd/{handle}")))  # noqa: PTH115
+
+    def replace(source, target):
+        within = [source, *source.rglob("*")]
+        assert {str(path) for path in within} <= set(flushed)
+        move(source, target)
+
+    monkeypatch.setattr("starqe.kg.published.fetch.os.replace", replace)
+    fetch(published(server.url), home)
+    assert flushed[-1] == str(home)
+    (home / "toy" / "valid.txt").write_bytes(b"damaged")
+    fetch(published(server.url), home)
+    assert str(home / "toy") == flushed[-1]
+
+
+def test_a_process_that_is_killed_leaves_what_arrived_and_the_next_one_continues(server, home):
     program = "import sys; from pathlib import Path; from starqe.kg.published.datasets import DataFile, DataSet; "
     program += "from starqe.kg.published.fetch import fetch; "
     program += f"fetch(DataSet('toy', 1, (DataFile('train.txt', 1, {sha256(TRAIN)!r}),), sys.argv[1]), Path(sys.argv[2]))"
@@ -183,7 +200,7 @@ def test_several_at_once_fetch_it_once_and_all_have_it(server, home):
     assert sum(count for _, _, count in server.sent) == sum(map(len, CONTENT.values()))
 
 
-def test_nobody_there_is_told_with_the_address_and_the_ways_out(home, monkeypatch):
+def test_a_missing_server_is_reported_with_the_address_and_the_ways_out(home, monkeypatch):
     monkeypatch.setattr(downloading, "PAUSE", 0.001)
     with running() as gone:
         url = gone.url
@@ -312,7 +329,7 @@ def test_a_header_of_something_else_is_refused(server, home, header, message):
     assert len(names(home / "toy")) == 4
 
 
-def test_a_home_that_cannot_be_written_is_told_with_the_way_out(server, tmp_path):
+def test_a_home_that_cannot_be_written_is_reported_with_the_way_out(server, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"^cannot keep toy in .*STARQE_DATA chooses another folder$"):
         fetch(published(server.url), tmp_path / "file" / "home")

@@ -28,9 +28,10 @@ def read_document(
     report: Report | None = None,
     split: str = "train",
     unasserted="leave",
+    literals="drop",
 ) -> ImportTask:
     """Reads one document, and returns the finished import."""
-    task = ImportTask(report=report or Report(), names=names, unasserted=unasserted)
+    task = ImportTask(report=report or Report(), names=names, unasserted=unasserted, literals=literals)
     stream = io.BytesIO(text if isinstance(text, bytes) else text.encode())
     task.shared(RdfReader).read(stream, f"file.{form}", SYNTAX[form], split, form == "reification")
     task.finish()

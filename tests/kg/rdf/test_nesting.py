@@ -86,3 +86,22 @@ def test_a_literal_beyond_the_room_of_the_parser_is_refused_with_its_place(form,
     text = f"<a:a> <a:p> <a:b> .\n<a:a> <a:p> {mark}{'x' * (17 * 2**20)}{mark} ."
     with pytest.raises(InputError, match=rf"file\.{form}:2: a term has at most 16 MiB"):
         read_document(text, form, NAMES)
+
+
+@pytest.mark.parametrize("form", ["turtle", "trig", "n3"])
+@pytest.mark.parametrize("before", ["", "<a:a> <a:p> <a:b> .\n"])
+def test_a_name_that_the_parser_would_take_long_for_is_refused(form, before):
+    with pytest.raises(InputError, match=rf"file\.{form}:{2 if before else 1}: a name has at most 1 MiB, found a longer one"):
+        read_document(f"{before}<a:a> a:{'x' * (3 * 2**19)} <a:b> .", form, NAMES)
+
+
+@pytest.mark.parametrize("term", ["<a:{}>", '"{}"', '"""{}"""', "'{}'", "<a:b> . # {}\n"])
+def test_a_term_that_is_no_name_may_be_longer(term):
+    text = f"<a:s> <a:p> <a:o> , {term.format('x' * (3 * 2**19))} ."
+    assert len(read_document(text.replace("\n .", "\n"), "turtle", NAMES).draft) >= 1
+
+
+def test_many_names_without_a_space_are_no_long_name():
+    text = "<a:s><a:p>" + ",".join(f"<a:o{number}>" for number in range(150_000)) + "."
+    assert len(text) > 2**20
+    assert len(read_document(text, "turtle", NAMES).draft) == 150_000

@@ -80,7 +80,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(format_):
     assert list(lines(b"\xef\xbb\xbf<a:a> <a:p> <a:b> .\r\n\r\n# end\r\n", format_)) == ["<a:a> <a:p> <a:b>"]
 
 
-def test_labels_that_the_parser_invents_are_told_from_written_ones():
+def test_labels_that_the_parser_invents_are_distinguished_from_written_ones():
     written = "abcdef0123456789abcdef0123456789"
     for padding in range(BLOCK - 50, BLOCK + 10):  # also where it stands across two blocks
         text = "#" * padding + f"\n_:{written} <a:p> _:x , [] ."

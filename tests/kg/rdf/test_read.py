@@ -1,10 +1,11 @@
 import io
+from functools import partial
 
 import pytest
 from pyoxigraph import RdfFormat
 
 from starqe.errors import InputError
-from starqe.kg.exchange import import_graph
+from starqe.kg.exchange import import_graph as import_with_literals
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
 from starqe.kg.rdf.read import RdfReader
@@ -12,6 +13,9 @@ from starqe.kg.reading.import_task import ImportTask
 from starqe.kg.reading.report import Report
 from starqe.kg.statement import SPLITS, Statement
 from tests.kg.rdf.documents import read_document
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 NAMES = Names("http://example.org/", "http://example.org/")
 PREFIXES = """
@@ -157,7 +161,7 @@ def test_triple_terms_as_values_are_left_out_and_counted():
     assert report.literals == {"triple term": 2}
 
 
-def test_labels_are_no_facts_and_the_preferred_one_wins():
+def test_labels_are_not_facts_and_the_preferred_one_wins():
     report = Report()
     graph = read(
         ':a :p :b ; rdfs:label "A" , "Ä"@de . :a skos:prefLabel "the A" .'
@@ -272,7 +276,7 @@ def test_a_reified_predicate_is_an_iri():
     assert by_split(read(text, report=Report("skip"))) == {"train": [BARE]}
 
 
-def test_an_iri_that_is_no_identifier_is_a_problem():
+def test_an_iri_that_is_not_an_identifier_is_a_problem():
     text = "<a:a> <a:p> <a:b> .\n<a:a> <a:p> <a:\u3000> .\n<a:a> <a:p> <a:\u3000> .\n"
     with pytest.raises(InputError, match=r"file\.ntriples: an identifier is one line of text"):
         read(text, "ntriples")

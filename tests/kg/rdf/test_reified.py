@@ -1,6 +1,8 @@
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from starqe.kg.rdf.reified import Numbered, ranges, standard_reification, statements_of
+from starqe.kg.rdf.reified import Numbered, standard_reification, statements_of, unique_rows
 
 A, P, B, C, Q, V, W, R1, R2 = range(9)
 TRAIN, VALID, TEST = range(3)
@@ -11,7 +13,7 @@ def table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:
 
 
 def found(asserted=(), pairs=(), reified=()) -> tuple[list[tuple], int]:
-    """Gives the statements as (split, triple, pairs) in order, and the count of those that nothing asserts."""
+    """Returns the statements as (split, triple, pairs) in order, and the count of those that nothing asserts."""
     result: Numbered = statements_of(table(list(asserted), 4), table(list(pairs), 4), table(list(reified), 6))
     rows = zip(result.split.tolist(), result.triples.tolist(), result.first.tolist(), result.count.tolist(), strict=True)
     statements = [
@@ -67,6 +69,13 @@ def test_standard_reification_is_taken_out_of_the_triples():
     assert result.ambiguous.tolist() == [C]
 
 
-def test_ranges_are_joined():
-    assert ranges(np.array([5, 0, 7]), np.array([2, 0, 3])).tolist() == [5, 6, 7, 8, 9]
-    assert ranges(np.array([], int), np.array([], int)).tolist() == []
+numbers = st.integers(0, 3) | st.integers(0, 2**31 - 1)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=20))
+def test_different_rows_are_those_of_numpy(rows):
+    given_rows = table(rows, 4)
+    expected, places = np.unique(given_rows, axis=0, return_inverse=True)
+    found, found_places = unique_rows(given_rows)
+    assert found.tolist() == expected.tolist()
+    assert found_places.tolist() == places.reshape(-1).tolist()

@@ -1,10 +1,17 @@
 import json
+import re
+from functools import partial
 
 import pytest
 
-from starqe.kg import Graph, Names, Report, Statement, import_graph
+from starqe.kg import Graph, Names, Report, Statement
+from starqe.kg import import_graph as import_with_literals
+from starqe.kg.literal import ANY_URI, DATE_TIME, DECIMAL, Literal
 from tests.kg.rdf.documents import read_document
 from tests.places import DATA
+
+import_graph = partial(import_with_literals, literals="drop")  # tests/kg/test_literals.py has what is kept
+
 
 FORMATS = DATA / "formats"
 PREFIXES = """
@@ -61,7 +68,6 @@ def test_statement_nodes_become_statements_with_qualifiers_and_nothing_else_does
         "statements without a value": 1,
         "facts with an unknown value": 1,
         "facts with a file or web address": 1,
-        "full values": 2,
         "references": 2,
         "descriptions of values, properties and pages": 11,
     }
@@ -114,3 +120,44 @@ def test_an_item_in_turtle_gives_the_statements_of_its_json(name):
     assert set(graph.statements("train")) == expected
     assert report.records["deprecated statements"] == deprecated
     assert {entity[0] for entity in graph.entities} <= {"Q", "P"}
+
+
+def literals_of(statements: set[Statement]) -> set[tuple[str, str, Literal]]:
+    tails = {(one.relation, "", one.tail) for one in statements if isinstance(one.tail, Literal)}
+    return tails | {(one.relation, key, value) for one in statements for key, value in one.qualifiers if isinstance(value, Literal)}
+
+
+@pytest.mark.skipif(not FORMATS.is_dir(), reason="the sample files are not here")
+@pytest.mark.parametrize("name", ["Q8413", "Q1"])
+def test_an_item_in_turtle_has_the_literals_of_its_json_with_precision_calendar_unit_and_bounds(name):
+    turtle, _ = import_with_literals(FORMATS / "wikidata-rdf" / f"{name}.ttl")
+    read, _ = import_with_literals(FORMATS / "wikidata-json" / f"{name}.json")
+    ours, theirs = ({one for one in graph.statements("train") if one.head == name} for graph in (turtle, read))
+    assert literals_of(ours) <= literals_of(theirs)
+    assert {literal.precision for _, _, literal in literals_of(ours)} > {None, 11}
+
+    def is_file_or_address(value: str | Literal) -> bool:
+        return isinstance(value, Literal) and (
+            value.datatype == ANY_URI or re.search(r"\.(jpg|JPG|webm|png|svg|og[agv]|wav)$", value.lexical) is not None
+        )
+
+    assert {one for one in theirs if not any(map(is_file_or_address, one.fields()[2::2]))} <= ours
+
+
+def test_full_values_say_what_simple_ones_do_not():
+    text = """
+wd:Q1 p:P1 wds:a . wds:a wikibase:rank wikibase:NormalRank ; ps:P1 "+5"^^xsd:decimal ; psv:P1 wdv:1 ;
+    pq:P2 "1950-01-01T00:00:00Z"^^xsd:dateTime , "1900-01-01T00:00:00Z"^^xsd:dateTime ; pqv:P2 wdv:2 , wdv:3 .
+wdv:1 wikibase:quantityAmount "+5"^^xsd:decimal ; wikibase:quantityUnit wd:Q11573 ; wikibase:quantityLowerBound "+4"^^xsd:decimal .
+wds:a pq:P3 "Point(1 2)" , "Point(3 4)" ; pqv:P3 wdv:4 . wdv:4 wikibase:geoPrecision 0.1 .
+wdv:2 wikibase:timeValue "1950-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 9 .
+wdv:3 wikibase:timeValue "1900-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 7 ; wikibase:timeCalendarModel wd:Q1985786 .
+"""
+    task = read_document("@prefix xsd: <http://www.w3.org/2001/XMLSchema#> ." + PREFIXES + text, "turtle", Names(), literals="keep")
+    points = (("P3", Literal("Point(1 2)")), ("P3", Literal("Point(3 4)")))  # it is not said which of them has the precision
+    times = [
+        Literal("1950-01-01T00:00:00Z", DATE_TIME, precision=9),
+        Literal("1900-01-01T00:00:00Z", DATE_TIME, precision=7, calendar="julian"),
+    ]
+    expected = Statement("Q1", "P1", Literal("+5", DECIMAL, unit="Q11573", lower="+4"), (*(("P2", time) for time in times), *points))
+    assert list(task.draft.finish(task.names).statements("train")) == [expected]

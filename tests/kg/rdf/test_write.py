@@ -76,7 +76,7 @@ def test_trig_is_a_named_graph_a_split_and_a_statement_a_line(tmp_path):
     )
 
 
-def test_ntriples_are_a_file_a_split_with_reifiers_apart(tmp_path):
+def test_ntriples_are_one_file_per_split_with_reifiers_apart(tmp_path):
     paths = write_rdf(SMALL, tmp_path / "out", "ntriples", Names("e:", "r:"))
     assert [path.name for path in paths] == ["train.nt", "valid.nt", "test.nt"]
     reifies = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <e:a> <r:p> <e:b> )>> ."
@@ -109,7 +109,7 @@ def test_only_splits_that_occur_are_written(tmp_path):
     assert [path.name for path in paths] == ["valid.ttl"]
 
 
-def test_labels_stand_in_the_default_graph_or_the_first_file(tmp_path):
+def test_labels_are_in_the_default_graph_or_the_first_file(tmp_path):
     draft = Draft()
     draft.add([["a", "p", "b"]], "valid")
     draft.add([["a", "p", "b"]], "test")

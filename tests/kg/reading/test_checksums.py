@@ -20,12 +20,12 @@ def test_a_file_is_compared_with_the_checksum_beside_it(tmp_path):
     path.write_bytes(b"head,relation,tail\na,r,b\n")
     record(path, path.read_bytes())
     assert len(import_graph(path)[0]) == 1
-    path.write_bytes(b"head,relation,tail\na,r,c\n")  # as good as before, but another graph
+    path.write_bytes(b"head,relation,tail\na,r,c\n")  # well-formed, but another graph
     with pytest.raises(InputError, match=r"facts\.csv: damaged or changed \(its sha256 is \w{12}…, and \w{12}… is recorded\)\. Restore it"):
         import_graph(path)
 
 
-def test_each_file_of_a_folder_is_compared_and_the_checksums_are_no_statements(tmp_path):
+def test_each_file_of_a_folder_is_compared_and_the_checksums_are_not_statements(tmp_path):
     for split in ("train", "valid"):
         (tmp_path / f"{split}.txt").write_text(f"a,r,{split}\n")
         record(tmp_path / f"{split}.txt", (tmp_path / f"{split}.txt").read_bytes())
@@ -49,7 +49,7 @@ def test_a_fetched_data_set_is_compared_with_what_was_fetched(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no checksum"])
-def test_a_checksum_that_is_none_is_refused_or_empty(tmp_path, content):
+def test_an_invalid_checksum_is_refused_or_empty(tmp_path, content):
     (tmp_path / "facts.txt").write_text("a,r,b\n")
     (tmp_path / "facts.txt.sha256").write_bytes(content)
     if not content:

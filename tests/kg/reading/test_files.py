@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from starqe.errors import InputError
-from starqe.kg.reading.files import CHUNK, FREE_EXPANSION, OPENERS, open_guarded, whole_lines
+from starqe.kg.reading.files import CHUNK, FREE_EXPANSION, OPENERS, STDIN, open_guarded, whole_lines
 
 MIB = 2**20
 
@@ -64,7 +65,7 @@ def test_a_truncated_archive_is_refused(tmp_path, extension, share):
 
 
 @pytest.mark.parametrize("extension", COMPRESS)
-def test_an_archive_that_is_none_is_refused(tmp_path, extension):
+def test_a_damaged_archive_is_refused(tmp_path, extension):
     path = tmp_path / f"file.txt{extension}"
     path.write_bytes(b"a,r,b\n" * 10)
     with pytest.raises(InputError, match=rf"^{path}:1: the file is truncated or damaged"):
@@ -80,7 +81,7 @@ def test_a_scribble_in_an_archive_is_refused(tmp_path):
             content(path)
 
 
-def test_damage_is_told_with_the_line_where_it_is_met(tmp_path):
+def test_damage_is_reported_with_its_line(tmp_path):
     path, good = tmp_path / "file.txt.gz", lines_of(300_000)  # more than one piece of 8 MiB
     path.write_bytes(gzip.compress(good, 1) + b"no archive")
     with pytest.raises(InputError) as caught:
@@ -127,7 +128,27 @@ def test_a_missing_or_unreadable_file_is_refused(tmp_path):
 def test_an_archive_that_expands_without_end_is_refused(tmp_path, extension):
     path = tmp_path / f"file.txt{extension}"
     path.write_bytes(bomb(extension, b"a,r,b\n", FREE_EXPANSION + 9 * MIB))
-    with pytest.raises(InputError, match=r"a compressed file may expand 200 times \(or to 64 MiB\), and this one exceeds 64 MiB"):
+    with pytest.raises(
+        InputError, match=r"a compressed file may expand 50 times \(or to 16 MiB\), and the first [\d,]+ bytes of this one make "
+    ):
+        content(path)
+
+
+@pytest.mark.parametrize("extension", COMPRESS)
+def test_standard_input_that_expands_without_end_is_refused(tmp_path, monkeypatch, extension):
+    path = tmp_path / "file"
+    path.write_bytes(bomb(extension, b"a,r,b\n", FREE_EXPANSION + 9 * MIB))
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        with pytest.raises(InputError, match="-: a compressed file may expand 50 times"):
+            content(STDIN)
+
+
+def test_a_bomb_behind_honest_statements_is_refused(tmp_path):
+    path = tmp_path / "file.txt.gz"
+    honest = gzip.compress("".join(f"{number * 7919 % 1_000_003},r,b\n" for number in range(40_000)).encode())
+    path.write_bytes(honest + bomb(".gz", b"a,r,b\n", 2**24) * 3)
+    with pytest.raises(InputError, match="a compressed file may expand 50 times"):
         content(path)
 
 
@@ -175,5 +196,5 @@ def test_a_bomb_of_many_lines_is_refused_in_bounded_memory(tmp_path, line):
     path = tmp_path / "bomb.txt.zst"
     path.write_bytes(bomb(".zst", line, 1_000_000_000))
     growth, error = growth_and_error(path)
-    assert "this one exceeds 64 MiB" in error
-    assert growth < 600  # of 1 GB; about 370 is met: 8 million lines at once, or 11 million statements before the bound
+    assert "a compressed file may expand 50 times" in error
+    assert growth < 400  # of 1 GB

@@ -5,7 +5,7 @@ and ``~id,~from,~to,~label,since:Int``. Nodes of an id space are called ``Person
 (``string[]``), are separated by semicolons.
 
 An export has one file of edges per split. Qualifiers are arrays whose key begins with ``->``, since their values are nodes; in
-them, ``;`` and ``%`` are in percent-encoding.
+them, ``;`` and ``%`` are in percent-encoding. A node such as ``"1949-12-25"^^xsd:date`` is a literal.
 """
 
 import contextlib
@@ -14,16 +14,17 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
 from starqe.errors import InputError
 from starqe.folders import check_only, new_folder
 from starqe.kg.formats.property_graph import REFERENCE, PropertyGraph, identifier, typed
-from starqe.kg.formats.statements import LABELS, label_lines
+from starqe.kg.formats.statements import LABELS, label_lines, written_fields
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
-from starqe.kg.literal import Literal
+from starqe.kg.literal import Literal, read_written, written
 from starqe.kg.reading.files import open_guarded
 from starqe.kg.reading.import_task import ImportTask
 from starqe.kg.statement import SPLITS
@@ -61,12 +62,18 @@ class Column:
         """Yields the key and each value of a cell."""
         for part in text.split(";") if self.array else [text]:
             if part:
-                yield self.key, unquote(part) if self.key.startswith(REFERENCE) else typed(part, self.type)
+                yield self.key, read_written(unquote(part)) if self.key.startswith(REFERENCE) else typed(part, self.type)
 
 
-def _header(line: str) -> list[str]:
-    """Splits a header at the separator that makes the most columns."""
-    return max((next(csv.reader([line], delimiter=separator), []) for separator in SEPARATORS), key=len)
+def _header(line: str) -> tuple[list[str], str]:
+    """Splits a header at the separator that makes the most columns; returns the columns and the separator.
+
+    Raises:
+        csv.Error: The line is not CSV.
+    """
+    return max(
+        ((next(csv.reader([line], delimiter=separator), []), separator) for separator in SEPARATORS), key=lambda found: len(found[0])
+    )
 
 
 def columns_of(header: list[str]) -> list[Column]:
@@ -85,18 +92,22 @@ def columns_of(header: list[str]) -> list[Column]:
     return columns
 
 
-def _first_line(first: bytes) -> str:
-    return first.partition(b"\n")[0].decode(errors="replace").removeprefix("\ufeff").strip()
+def _names(first: bytes) -> set[str]:
+    """Returns the column names of a file that begins with these bytes; none if they are not CSV."""
+    line = first.partition(b"\n")[0].decode(errors="replace").removeprefix("\ufeff").strip()
+    with contextlib.suppress(csv.Error):
+        return {name.strip() for name in _header(line)[0]}
+    return set()
 
 
 def is_neo4j(first: bytes) -> bool:
     """Returns whether a file that begins with these bytes has a header of Neo4j's loader."""
-    return any(_NEO4J.fullmatch(name.strip()) for name in _header(_first_line(first)))
+    return any(_NEO4J.fullmatch(name) for name in _names(first))
 
 
 def is_neptune(first: bytes) -> bool:
     """Returns whether a file that begins with these bytes has a header of Neptune's loader."""
-    return len({"~id", "~label", "~from", "~to"} & {name.strip() for name in _header(_first_line(first))}) > 1
+    return len(_NEPTUNE.keys() & _names(first)) > 1
 
 
 def read_bulk_csv(task: ImportTask, path: Path, split: str) -> None:
@@ -108,10 +119,9 @@ def read_bulk_csv(task: ImportTask, path: Path, split: str) -> None:
     graph = PropertyGraph(task, split)
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
         text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline="")
+        rows = csv.reader([])  # the header may be wrong, too
         try:
-            line = text.readline()
-            header = _header(line.strip())
-            separator = max(SEPARATORS, key=lambda one: len(next(csv.reader([line.strip()], delimiter=one), [])))
+            header, separator = _header(text.readline().strip())
             columns = columns_of(header)
             add = _adder(columns, path, task, graph)
             rows = csv.reader(text, delimiter=separator, strict=True)
@@ -148,7 +158,7 @@ def _adder(columns: list[Column], path: Path, task: ImportTask, graph: PropertyG
 
         def add_edge(row: list[str]) -> None:
             relation = row[type_] if type_ is not None else path.name.split(".")[0]
-            graph.edge(columns[start].node(row[start]), relation, columns[end].node(row[end]), values(row))
+            graph.edge(columns[start].node(row[start]), relation, read_written(columns[end].node(row[end])), values(row))
 
         return add_edge
     if "ID" not in roles:
@@ -168,12 +178,14 @@ def write_neo4j(graph: Graph, destination: Path, _names: Names | None = None, ov
     """Writes a folder with a table of nodes, one table of edges per split, and the labels; returns the files written.
 
     Raises:
+        InputError: An identifier would be read as a literal.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
     ours = {*(f"{split}.csv" for split in SPLITS), NODES, LABELS}
     with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         names = ((identifier_, graph.entities.label(id_)) for id_, identifier_ in enumerate(graph.entities))
-        _write_table(place / NODES, [":ID", "name"], names)
+        values = ((written(value), value.label) for value in graph.literals)
+        _write_table(place / NODES, [":ID", "name"], chain(names, values))
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
                 used = sorted({key for statement in graph.statements(split) for key, _ in statement.qualifiers})
@@ -188,9 +200,10 @@ def write_neo4j(graph: Graph, destination: Path, _names: Names | None = None, ov
 def _edges(graph: Graph, split: str, used: list[str]) -> Iterator[list[str]]:
     for statement in graph.statements(split):
         of_key: dict[str, list[str]] = {}
-        for key, value in statement.qualifiers:
+        fields = written_fields(statement, quoted=False)
+        for key, value in zip(fields[3::2], fields[4::2], strict=True):
             of_key.setdefault(key, []).append(value.replace("%", "%25").replace(";", "%3B"))
-        yield [statement.head, statement.relation, statement.tail, *(";".join(of_key.get(key, ())) for key in used)]
+        yield [*fields[:3], *(";".join(of_key.get(key, ())) for key in used)]
 
 
 def _write_table(path: Path, header: list[str], rows: Iterable[Iterable[str]]) -> None:

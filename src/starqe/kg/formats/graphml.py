@@ -11,10 +11,12 @@ from xml.etree import ElementTree
 from starqe.errors import InputError
 from starqe.kg.formats.property_graph import PropertyGraph, identifier, typed
 from starqe.kg.literal import Literal
-from starqe.kg.reading.files import open_guarded
+from starqe.kg.reading.files import GuardedReader, open_guarded
 from starqe.kg.reading.import_task import ImportTask
 
 MAX_LINE = 64 * 2**20
+BLOCK = 2**20
+"""Number of bytes parsed at a time. The parser looks at an unfinished tag again with every block, so small ones take long."""
 STEP = 1000
 NODE_LABELS = ("labelV", "labels")
 EDGE_TYPES = ("labelE", "label", "type")
@@ -29,6 +31,16 @@ def is_graphml(first: bytes) -> bool:
     return b"<graphml" in first
 
 
+class _Blocks:
+    """Passes a stream to the parser in large blocks, whatever size it asks for."""
+
+    def __init__(self, stream: GuardedReader) -> None:
+        self._stream = stream
+
+    def read(self, _size: int = -1) -> bytes:
+        return self._stream.read(BLOCK)
+
+
 def read_graphml(task: ImportTask, path: Path, split: str) -> None:
     """Adds the nodes and edges of a file to an import, in the order of the file.
 
@@ -39,7 +51,7 @@ def read_graphml(task: ImportTask, path: Path, split: str) -> None:
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
         try:
             parent = None
-            for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314 - expat bounds the expansion of entities
+            for event, element in ElementTree.iterparse(_Blocks(stream), events=("start", "end")):  # noqa: S314 - expat bounds the expansion of entities
                 tag = element.tag.rpartition("}")[2]
                 if event == "start":
                     parent = element if tag == "graph" else parent

@@ -88,4 +88,7 @@ def _normal(field: str) -> str:
     """Returns a column name in lower case, with underscores, and without an id space: ``:START_ID(Person)`` is ``:start_id``."""
     field = field.strip('"')
     bulk = _BULK.fullmatch(field)
-    return re.sub(r"\(.*\)$", "", (bulk["role"] if bulk else field).lower()).replace(" ", "_").replace("-", "_")
+    name = (bulk["role"] if bulk else field).lower()
+    if name.endswith(")"):  # not by a regular expression: it would try each of many brackets to the end
+        name = name.partition("(")[0]
+    return name.replace(" ", "_").replace("-", "_")

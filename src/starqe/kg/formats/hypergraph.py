@@ -5,7 +5,7 @@
 A line is the hyperedge of one statement: its split, its type, and its distinct entities. A type is the composition of
 relations, the main one first, joined by ``|`` (in a relation, ``|`` is written ``%7C`` and ``%`` is written ``%25``):
 every other composition is another type. The entities are in the order of their identifiers, which says nothing
-about heads, tails and values. So a hypergraph cannot be imported.
+about heads, tails and values; literals follow the entities. So a hypergraph cannot be imported.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from pathlib import Path
 from starqe.folders import new_file
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
+from starqe.kg.literal import written
 from starqe.kg.statement import SPLITS
 
 
@@ -29,7 +30,7 @@ def write_hypergraph(graph: Graph, destination: Path, _names: Names | None = Non
 
 
 def _lines(graph: Graph) -> Iterator[str]:
-    entities = list(graph.entities)
+    entities = [*graph.entities, *map(written, graph.literals)]
     relations = [relation.replace("%", "%25").replace("|", "%7C") for relation in graph.relations]
     columns = (column.tolist() for column in (graph.split, graph.head, graph.relation, graph.tail))
     for row, (split, head, relation, tail) in enumerate(zip(*columns, strict=True)):

@@ -89,11 +89,16 @@ def _from_lines(blocks: Iterator[bytes], path: Path, report: Report) -> Iterator
     for block in blocks:
         for line in block.removesuffix(b"\n").split(b"\n"):
             number += 1
+            if not line or line.isspace():  # an error of orjson for each of many would take long
+                offset += len(line) + 1
+                continue
             try:
                 record = loads(line[:-1] if line.endswith(b",") else line)
             except orjson.JSONDecodeError as error:
                 text = _LINE_END.sub(b"", line.removeprefix(codecs.BOM_UTF8).lstrip())
-                if text in (b"[", b"]"):
+                if text == b"[" and opened and not closed:
+                    report.problem(f"{place(path, number, offset)}: an array of records has no array in it, found another '['")
+                elif text in (b"[", b"]"):
                     opened, closed = opened or text == b"[", text == b"]"
                 elif text:
                     try:  # spaces at the end, or after the comma

@@ -3,6 +3,7 @@ r"""KGTK edge files: one edge per line with the columns ``id node1 label node2``
 An edge whose ``node1`` is the id of another edge is a qualifier of that edge; so is a value in a further column. Values begin
 with a mark of their type: ``"text"``, ``'text'@en``, ``^1952-03-11T00:00:00Z/11``, ``@50.9/1.8`` (latitude, longitude), numbers
 with tolerance and unit (``+5[+4,+6]Q11573``), ``True``; everything else is a symbol: an entity. The edge ``label`` with a text is a label.
+Exports write literals that KGTK has no form for after ``!``, as Turtle does: ``!"1949-12-25"^^xsd:date``.
 Symbols that would look like values are written with their first character in percent-encoding.
 """
 
@@ -16,7 +17,7 @@ from starqe.folders import check_only, new_folder
 from starqe.kg import literal
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
-from starqe.kg.literal import Literal
+from starqe.kg.literal import Literal, read_written, written
 from starqe.kg.reading.files import open_guarded, whole_lines
 from starqe.kg.reading.import_task import ImportTask, Row, SharedReader
 from starqe.kg.statement import SPLITS, identifier_problem
@@ -189,6 +190,8 @@ def value_of(text: str) -> str | Literal:
     if first and first in "+-.0123456789" and (match := _NUMBER.fullmatch(text)):
         datatype = literal.DOUBLE if match[3] else literal.DECIMAL if match[2] or "." in match[1] else literal.INTEGER
         return Literal(match[1], datatype, unit=match[6] or "", lower=match[4] or "", upper=match[5] or "")
+    if first == "!" and isinstance(value := read_written(text[1:]), Literal):
+        return value
     if first and first in "\"'^@!+-.0123456789":
         raise ValueError(f"a value that begins with {first} has the form of its type, found {text[:60]!r}")
     return _symbol(text)
@@ -234,13 +237,39 @@ def write_kgtk(graph: Graph, destination: Path, _names: Names | None = None, ove
     return sorted(destination.iterdir())
 
 
-def _written(identifier: str) -> str:
+def _written(value: str | Literal) -> str:
+    if isinstance(value, Literal):
+        text = _literal_text(value)
+        try:
+            return text if Literal.of_key(value.key) == value_of(text) else f"!{written(value)}"
+        except ValueError:
+            return f"!{written(value)}"
+    identifier = value
     return f"%{ord(identifier[0]):02X}{identifier[1:]}" if _LOOKS_TYPED.match(identifier) and ord(identifier[0]) < 128 else identifier
+
+
+def _literal_text(value: Literal) -> str:
+    """Writes a literal in KGTK's own way, if there is one."""
+    match value.datatype:
+        case literal.STRING:
+            return f'"{_escaped(value.lexical)}"'
+        case literal.LANGUAGE_STRING:
+            return f"'{_escaped(value.lexical)}'@{value.language}"
+        case literal.DATE_TIME:
+            return f"^{value.lexical}" + (f"/{value.precision:.0f}" if value.precision is not None else "")
+        case literal.BOOLEAN:
+            return value.lexical.title()
+        case literal.WKT if place := re.fullmatch(r"Point\((\S+) (\S+)\)", value.lexical):
+            return f"@{place[2]}/{place[1]}"
+    return value.lexical + (f"[{value.lower},{value.upper}]" if value.lower or value.upper else "") + value.unit
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\|'\"]", r"\\\g<0>", text).replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
 
 
 def _label_lines(vocabulary: Vocabulary) -> Iterator[str]:
     for language, by_id in sorted(vocabulary.labels.items()):
         for id_, label in sorted(by_id.items()):
-            text = re.sub(r"[\\|'\"]", r"\\\g<0>", label).replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
-            value = f"'{text}'@{language}" if language else f'"{text}"'
+            value = f"'{_escaped(label)}'@{language}" if language else f'"{_escaped(label)}"'
             yield f"{_written(vocabulary.identifier(id_))}\tlabel\t{value}\n"

@@ -2,7 +2,8 @@
 
     {"N": 3, "P106_h": "Q937", "P106_t": "Q169470", "P580": ["Q6927"]}
 
-Head and tail of the main relation have its name with ``_h`` and ``_t``; all other keys are qualifiers. N counts the values.
+Head and tail of the main relation have its name with ``_h`` and ``_t``; all other keys are qualifiers. N counts the values. A text such
+as ``"1949-12-25"^^xsd:date`` is a literal.
 """
 
 import re
@@ -14,8 +15,10 @@ import orjson
 from starqe.errors import InputError
 from starqe.folders import check_only, new_folder
 from starqe.kg.formats.json_records import json_records
+from starqe.kg.formats.statements import written_fields
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
+from starqe.kg.literal import read_written
 from starqe.kg.reading.import_task import ImportTask, Row
 from starqe.kg.statement import SPLITS, Statement, identifier_problem
 
@@ -51,11 +54,11 @@ def _row(fact: Any) -> Row:
     relation = next((key.removesuffix(HEAD) for key in fact if key.endswith(HEAD) and key.removesuffix(HEAD) + TAIL in fact), None)
     if relation is None:
         raise ValueError(f"a fact has a key that ends with {HEAD} and the same with {TAIL}, found {', '.join(fact)[:80] or 'none'}")
-    row: Row = [_text(fact[relation + HEAD]), _text(relation), _text(fact[relation + TAIL])]
+    row: Row = [_text(fact[relation + HEAD]), _text(relation), read_written(_text(fact[relation + TAIL]))]
     for key, values in fact.items():
         if key not in (ARITY, relation + HEAD, relation + TAIL):
             for value in values if isinstance(values, list) else [values]:
-                row += _text(key), _text(value)
+                row += _text(key), read_written(_text(value))
     arity = fact.get(ARITY, (len(row) + 1) // 2)
     if arity != (len(row) + 1) // 2:
         raise ValueError(f"{ARITY} is the number of values, found {arity!r} and {(len(row) + 1) // 2} values")
@@ -73,7 +76,7 @@ def write_nary(graph: Graph, destination: Path, _names: Names | None = None, ove
     """Writes a folder with one file of facts per split, and returns the files written.
 
     Raises:
-        InputError: A qualifier relation has a name that the format reserves.
+        InputError: A qualifier relation has a name that the format reserves, or an identifier would be read as a literal.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
     ours = {f"{split}.json" for split in SPLITS}
@@ -87,8 +90,9 @@ def write_nary(graph: Graph, destination: Path, _names: Names | None = None, ove
 
 def _fact(statement: Statement) -> dict[str, Any]:
     head, tail = statement.relation + HEAD, statement.relation + TAIL
-    fact: dict[str, Any] = {ARITY: 2 + len(statement.qualifiers), head: statement.head, tail: statement.tail}
-    for key, value in statement.qualifiers:
+    fields = written_fields(statement, quoted=False)
+    fact: dict[str, Any] = {ARITY: 2 + len(statement.qualifiers), head: fields[0], tail: fields[2]}
+    for key, value in zip(fields[3::2], fields[4::2], strict=True):
         if key in (ARITY, head, tail):
             raise InputError(f"n-ary JSON reserves the key {key!r}, found a qualifier of this name. Choose another form")
         fact.setdefault(key, []).append(value)

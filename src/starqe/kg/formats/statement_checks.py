@@ -53,7 +53,7 @@ class StatementFiles(SharedReader):
             examples = ", ".join(f"'{graph.entities.identifier(number)}'" for number in numbers[:EXAMPLES])
             self._report.note(
                 f"{len(numbers):,} numbers and dates became entities (such as {examples}): a statement file cannot distinguish "
-                "them from names. In RDF they are literals, which are left out"
+                "them from names. In RDF they are literals"
             )
 
     def _check_pairs(self, graph: Graph) -> None:

@@ -1,7 +1,8 @@
 """Statement files: one statement per line, ``head,relation,tail[,qualifier,value]*``, with commas or tabs.
 
 Files with commas follow the rules of CSV: a field in quotation marks may contain commas and doubled quotation marks. With tabs
-there is no quoting. A header line is recognised and left out. Blank lines are skipped, space around a field is removed, and
+there is no quoting. A header line is recognised and left out; a first line with the number of statements is that of a file of typed
+statements (`starqe.kg.formats.typed_statements`), which have tabs. Blank lines are skipped, space around a field is removed, and
 so are angle brackets around an IRI. Labels are in a separate file: identifier, tab, label, and optionally tab, language.
 """
 
@@ -9,6 +10,7 @@ import contextlib
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +22,14 @@ from starqe.folders import check_only, new_folder
 from starqe.kg.draft import Draft
 from starqe.kg.formats.headers import FirstLine
 from starqe.kg.formats.statement_checks import MAX_LINE, SHOWN, StatementFiles
+from starqe.kg.formats.typed_statements import add_typed_lines, is_counted
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
+from starqe.kg.literal import written
 from starqe.kg.reading.files import open_guarded, whole_lines
 from starqe.kg.reading.import_task import ImportTask
 from starqe.kg.reading.report import Report
-from starqe.kg.statement import CONTROL, SPLITS, identifier_problem
+from starqe.kg.statement import CONTROL, SPLITS, Statement, identifier_problem
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import BoolArray, IntArray
 
@@ -43,8 +47,12 @@ def read_statements(task: ImportTask, path: Path, split: str) -> None:
     """
     separator: str | None = None
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
-        first_line = 1
-        for block in whole_lines(stream):
+        first_line, blocks = 1, whole_lines(stream)
+        first = next(blocks, b"")
+        if is_counted(first):
+            add_typed_lines(task, chain([first], blocks), path, split)
+            return
+        for block in chain([first], blocks) if first else ():
             block = block.removeprefix(_BOM) if first_line == 1 else block
             _decode(block, path, first_line)
             lines = _lines(block)
@@ -254,25 +262,49 @@ def read_labels(path: Path, draft: Draft, report: Report) -> None:
 def write_statements(graph: Graph, destination: Path, _names: Names | None = None, overwrite: bool = False) -> list[Path]:
     """Writes a folder with one file per split (and the labels).
 
-    Fields are separated by commas, or by tabs where an identifier has a comma or looks quoted.
+    Fields are separated by commas, or by tabs where an identifier has a comma or looks quoted. A graph with literals is written as
+    typed statements: with tabs, after a line with their number.
 
     Raises:
+        InputError: An identifier would be read as a literal.
         StorageError: The destination exists and may not be replaced, or the disk refuses.
     """
     identifiers = (identifier for vocabulary in (graph.entities, graph.relations) for identifier in vocabulary)
-    with_tabs = any("," in identifier or identifier.startswith('"') for identifier in identifiers)
+    typed = len(graph.literals) > 0
+    with_tabs = typed or any("," in identifier or identifier.startswith('"') for identifier in identifiers)
     separator, extension = ("\t", ".tsv") if with_tabs else (",", ".txt")
     ours = {split + extension for split in SPLITS for extension in (".txt", ".tsv")} | {LABELS}
     with new_folder(destination, overwrite, lambda: check_only(destination, ours, "an export")) as place:
         for code, split in enumerate(SPLITS):
             if (graph.split == code).any():
                 with (place / (split + extension)).open("w", encoding="utf-8", newline="\n") as file:
-                    file.writelines(separator.join(statement.fields()) + "\n" for statement in graph.statements(split))
+                    file.write(f"{(graph.split == code).sum()}\n" if typed else "")
+                    file.writelines(separator.join(written_fields(statement, typed)) + "\n" for statement in graph.statements(split))
         if graph.entities.labels or graph.relations.labels:
             with (place / LABELS).open("w", encoding="utf-8", newline="\n") as file:
                 for vocabulary in (graph.entities, graph.relations):
                     file.writelines(label_lines(vocabulary))
     return sorted(destination.iterdir())
+
+
+def written_fields(statement: Statement, quoted: bool = True) -> list[str]:
+    """Returns the fields of a statement as texts: a literal as `starqe.kg.literal.written` writes it.
+
+    Args:
+        statement: The statement.
+        quoted: Whether an identifier in quotation marks would be read as a text.
+
+    Raises:
+        InputError: An identifier would be read as a literal.
+    """
+    fields = statement.fields()
+    for field in fields:
+        if quoted and isinstance(field, str) and field.startswith('"') and field.endswith('"'):
+            raise InputError(f"beside literals, an identifier has no quotation marks around it, found {field}. Choose another form")
+    try:
+        return [written(field) for field in fields]
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def label_lines(vocabulary: Vocabulary) -> Iterator[str]:

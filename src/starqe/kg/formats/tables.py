@@ -2,7 +2,8 @@
 
 Texts are entities. Numbers, dates and booleans of typed tables are literals; so are the values of a column that is named with a type
 (``since:date``), as is needed for CSV. Numbers as heads are identifiers, and so are whole numbers as tails next to them.
-An empty cell has no value. A list has several values.
+An empty cell has no value. A list has several values. In JSON, an object such as ``{"value": "73.32", "datatype": "xsd:decimal",
+"unit": "km2"}`` is a literal.
 """
 
 import contextlib
@@ -151,12 +152,28 @@ def _values(value: Any, type_: str) -> Iterator[str | Literal]:
     if isinstance(value, (list, tuple)):
         for one in value:
             yield from _values(one, type_)
+    elif isinstance(value, dict):
+        yield _literal_of_object(value)
     elif isinstance(value, str):
         if not value.strip():
             return
         yield (Literal(value, literal.DECIMAL) if type_ == "decimal" else typed(value.strip(), type_)) if type_ else _identifier(value)
     else:
         yield _literal(value)
+
+
+def _literal_of_object(value: Mapping[str, Any]) -> Literal:
+    """Reads a literal that is written as an object.
+
+    Raises:
+        ValueError: It has other keys, or values of other types.
+    """
+    parts = {"datatype": literal.STRING, **value}
+    lexical, precision = parts.pop("value", None), parts.pop("precision", None)
+    texts = [lexical, *parts.values()]
+    if not parts.keys() <= {*Literal._fields} or not all(isinstance(text, str) for text in texts) or isinstance(precision, str | bool):
+        raise ValueError(f"a literal has a value and a datatype (and {', '.join(Literal._fields[2:])}), found {value!r:.80}")
+    return Literal(lexical, literal.long_datatype(parts.pop("datatype")), precision=precision, **parts)
 
 
 def _literal(value: Any) -> Literal:
@@ -187,12 +204,13 @@ def _csv_rows(path: Path, task: ImportTask) -> Iterator[tuple[str, Cells]]:
     assert task.columns is not None
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
         text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline="")
-        first = text.readline()
-        separator = max("\t,;|", key=first.count)
-        header = next(csv.reader([first], delimiter=separator), [])
-        _check_columns(header, task.columns, f"{path}:1")
-        rows = csv.reader(text, delimiter=separator, strict=separator != "\t")
+        rows = csv.reader([])  # the header may be wrong, too
         try:
+            first = text.readline()
+            separator = max("\t,;|", key=first.count)
+            header = next(csv.reader([first], delimiter=separator), [])
+            _check_columns(header, task.columns, f"{path}:1")
+            rows = csv.reader(text, delimiter=separator, strict=separator != "\t")
             for row in rows:
                 if not row:
                     continue
@@ -255,13 +273,25 @@ def write_json_lines(graph: Graph, destination: Path, _names: Names | None = Non
     with new_file(destination, overwrite) as place, place.open("wb") as file:
         for split in SPLITS:
             for statement in graph.statements(split):
-                record: dict[str, Any] = {"head": statement.head, "relation": statement.relation, "tail": statement.tail}
-                qualifiers: dict[str, list[str]] = {}
+                record: dict[str, Any] = {"head": statement.head, "relation": statement.relation, "tail": _json_value(statement.tail)}
+                qualifiers: dict[str, list[Any]] = {}
                 for key, value in statement.qualifiers:
-                    qualifiers.setdefault(key, []).append(value)
+                    qualifiers.setdefault(key, []).append(_json_value(value))
                 file.write(orjson.dumps({**record, "qualifiers": qualifiers, "split": split}) + b"\n")
         for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations)):
             for language, by_id in sorted(vocabulary.labels.items()):
                 for id_, label in sorted(by_id.items()):
                     file.write(orjson.dumps({"id": vocabulary.identifier(id_), "kind": kind, "labels": {language: label}}) + b"\n")
     return [destination]
+
+
+def _json_value(value: str | Literal) -> str | dict[str, Any]:
+    """Returns an identifier as it is, and a literal as an object."""
+    if isinstance(value, str):
+        return value
+    parts = value._asdict()
+    return {
+        "value": parts.pop("lexical"),
+        "datatype": value.kind,
+        **{key: part for key, part in parts.items() if part not in ("", None) and key != "datatype"},
+    }

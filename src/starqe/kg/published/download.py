@@ -158,11 +158,11 @@ def _begin(answer: http.client.HTTPResponse, size: int, note: _Note, file: Path)
     """Returns how many of the existing bytes the response continues from: all, or none."""
     if answer.status == 200:
         return 0  # the file has changed, or the server does not support ranges
-    said = answer.headers.get("Content-Range", "")
-    other = note.size is not None and said.rpartition("/")[2] not in (str(note.size), "*")
-    if answer.status != 206 or not said.startswith(f"bytes {size}-") or other:
+    content_range = answer.headers.get("Content-Range", "")
+    other = note.size is not None and content_range.rpartition("/")[2] not in (str(note.size), "*")
+    if answer.status != 206 or not content_range.startswith(f"bytes {size}-") or other:
         forget(file)
-        raise _BrokenError(f"the bytes from {size:,} on were requested, and the server answers {answer.status} with '{said}'")
+        raise _BrokenError(f"the bytes from {size:,} on were requested, and the server answers {answer.status} with '{content_range}'")
     return size
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from starqe.disk import flush, flush_tree
 from starqe.errors import InputError, StorageError
 from starqe.folders import new_file, read_header, write_header
 from starqe.kg.formats.statements import LABELS
@@ -236,9 +237,12 @@ def _place(data: DataSet, home: Path, place: str, wanted: dict[str, str | None],
             if path.name not in wanted:
                 path.unlink()
         _write_header(part / HEADER, data, place, part, wanted)
+        flush_tree(part)
         os.replace(part, folder)
+        flush(home)
         return
     for name in missing:
+        flush(part / name)
         os.replace(part / name, folder / name)
     with new_file(folder / HEADER, overwrite=True) as beside:
         _write_header(beside, data, place, folder, wanted)

@@ -4,6 +4,7 @@ Only opening and closing tokens are searched for; strings, IRIs and comments are
 """
 
 import re
+from collections.abc import Iterable
 
 from pyoxigraph import RdfFormat
 
@@ -13,6 +14,8 @@ MAX_DEPTH = 100
 """The maximum nesting depth of triple terms, and of elements of RDF/XML."""
 MAX_TERM = 16 * 2**20
 """The maximum length of a term in bytes; a limit of the parser."""
+MAX_NAME = 2**20
+"""The maximum length of a prefixed name or keyword in bytes: the parser looks at an unfinished one again with every block."""
 MAX_ENTITY = 1000
 """The maximum length of an entity that an RDF/XML document declares; they abbreviate the beginnings of IRIs."""
 
@@ -23,6 +26,7 @@ _TURTLE = re.compile(
     rb"|\#[^\n\r]*+[\n\r]|\\.|(?P<unfinished>[<>\"'#\\])",
     re.DOTALL,
 )
+_NAME_ENDS = b" \t\r\n<>\"'#;,()[]{}"
 _XML = re.compile(
     rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|(?P<entity><!ENTITY\s[^>]*+>)|<!DOCTYPE[^\[>]*+[\[>]|<![A-Z][^>]*+>|(?P<close></[^>]*+>)"
     rb"|(?P<open><[^!?/](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>)|(?P<unfinished><)",
@@ -41,6 +45,7 @@ class NestingGuard:
         self.line = line
         """The number of the current line."""
         self._rest, self._looked_at = b"", 0
+        self._name, self._longest_name = 0, MAX_NAME  # bytes since the last character that ends a name, and when they are looked at
 
     def feed(self, block: bytes) -> None:
         """Checks the next block.
@@ -51,6 +56,7 @@ class NestingGuard:
         if not self._is_checked:
             return
         text = self._rest + block
+        self._check_name(block, text)
         if len(text) < 2 * self._looked_at:  # a long term is not checked again with every block
             self._rest = text
             return
@@ -64,6 +70,21 @@ class NestingGuard:
         if len(self._rest) > MAX_TERM:
             raise InputError(f"{self._where}:{self.line}: a term has at most {MAX_TERM >> 20} MiB, found a longer one that begins here")
         self._looked_at = len(self._rest) if self._rest and not (plain and cut) else 0
+
+    def _check_name(self, block: bytes, text: bytes) -> None:
+        """Refuses a name that is too long; strings and IRIs may be longer."""
+        end = max(block.rfind(b"\n"), block.rfind(b" "))
+        if end < 0:  # as a rule, one of these two is found near the end
+            end = max(map(block.rfind, _NAME_ENDS))
+        self._name = self._name + len(block) if end < 0 else len(block) - end
+        if end >= 0:
+            self._longest_name = MAX_NAME
+        if self._xml or self._name <= self._longest_name:
+            return
+        self._longest_name *= 2
+        if not any(token.lastgroup == "unfinished" or token.end() == len(text) for token in self._token.finditer(text)):
+            line = self.line + text.count(b"\n")
+            raise InputError(f"{self._where}:{line}: a name has at most {MAX_NAME >> 20} MiB, found a longer one")
 
     def _tokens(self, text: bytes) -> bytes:
         """Counts opening and closing tokens; returns the rest, which may be the beginning of a token."""
@@ -94,14 +115,12 @@ class NestingGuard:
             )
 
 
-def check_lines(block: bytes, where: str, first_line: int) -> None:
+def check_lines(lines: Iterable[tuple[int, bytes]], where: str) -> None:
     """Refuses a line of N-Triples or N-Quads whose triple terms are nested too deeply.
 
     Raises:
         InputError: There is one.
     """
-    if block.count(b"<<") <= MAX_DEPTH:
-        return
-    for number, line in enumerate(block.split(b"\n"), start=first_line):
+    for number, line in lines:
         if line.count(b"<<") > MAX_DEPTH:
             NestingGuard(where, RdfFormat.N_TRIPLES, number).feed(line + b"\n")

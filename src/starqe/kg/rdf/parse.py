@@ -1,18 +1,21 @@
 """Parses RDF text to quads: errors name their line, and blank nodes with and without a label are distinguished."""
 
 import codecs
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from pyoxigraph import Quad, RdfFormat, parse
 
 from starqe.errors import InputError
-from starqe.kg.rdf.nesting import MAX_TERM, NestingGuard, check_lines
+from starqe.kg.rdf.nesting import MAX_DEPTH, MAX_TERM, NestingGuard, check_lines
 from starqe.kg.reading.report import Report
 
 BLOCK = 2**16
 """Number of bytes read at a time."""
+BULK = 2**22
+"""Number of bytes read at a time where lines are read in bulk."""
 
 _PARSER_PLACE = re.compile(r"^Parser error at line \d+ (?:column \d+|between columns \d+ and \d+): |^Parser error[^:]*: ")
 _TOO_LONG = f"a term has at most {MAX_TERM >> 20} MiB, found a longer one at this line or soon after"
@@ -52,30 +55,44 @@ def parse_rdf(
 
 
 def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
-    """Parses in blocks of whole lines; a block with an error is parsed line by line, so that only the bad line is lost."""
-    before = 0
-    for block in _whole_lines(stream):
-        check_lines(block, where, before + 1)
-        try:
-            quads = list(parse(block, format=syntax))
-        except (SyntaxError, MemoryError):
-            for number, line in enumerate(block.split(b"\n"), start=before + 1):
-                try:
-                    quads = list(parse(line, format=syntax))
-                except MemoryError:
-                    report.problem(f"{where}:{number}: {_TOO_LONG}")
-                except SyntaxError as error:
-                    hint = (
-                        ". RDF-star lines like this can be read as Turtle: choose the format turtle"
-                        if line.lstrip().startswith(b"<<")
-                        else ""
-                    )
-                    report.problem(f"{where}:{number}: {_reason(error)}{hint}")
-                else:
-                    yield from quads
-        else:
-            yield from quads
-        before += block.count(b"\n")
+    for block, first in whole_lines(stream):
+        yield from parse_lines(block, itertools.count(first), where, syntax, report)
+
+
+def parse_lines(block: bytes, numbers: Iterable[int], where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
+    """Parses whole lines; if there is an error in them, one by one, so that only the bad line is lost.
+
+    Args:
+        block: The lines.
+        numbers: Their numbers in the document.
+        where: Its name in errors.
+        syntax: N-Triples or N-Quads.
+        report: Where problems go.
+
+    Raises:
+        InputError: A line is malformed (unless the report skips errors).
+    """
+    if block.count(b"<<") > MAX_DEPTH:
+        numbers = list(itertools.islice(numbers, block.count(b"\n") + 1))  # they are needed again where a line is malformed
+        check_lines(zip(numbers, block.split(b"\n"), strict=False), where)
+    try:
+        quads = list(parse(block, format=syntax))
+    except (SyntaxError, MemoryError):
+        for number, line in zip(numbers, block.split(b"\n"), strict=False):
+            if not line.strip():
+                continue
+            try:
+                quads = list(parse(line, format=syntax))
+            except MemoryError:
+                report.problem(f"{where}:{number}: {_TOO_LONG}")
+            except SyntaxError as error:
+                is_star = line.lstrip().startswith(b"<<")
+                hint = ". RDF-star lines like this can be read as Turtle: choose the format turtle" if is_star else ""
+                report.problem(f"{where}:{number}: {_reason(error)}{hint}")
+            else:
+                yield from quads
+    else:
+        yield from quads
 
 
 def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat, base: str | None) -> Iterator[Quad]:
@@ -130,21 +147,25 @@ class _Source:
         return label not in self._written and _GENERATED_LABEL.fullmatch(label) is not None
 
 
-def _blocks(stream: ByteSource) -> Iterator[bytes]:
+def _blocks(stream: ByteSource, size: int = BLOCK) -> Iterator[bytes]:
     """Yields the content of a stream in blocks, without a byte order mark."""
     first = True
-    while block := stream.read(BLOCK):
+    while block := stream.read(size):
         yield block.removeprefix(codecs.BOM_UTF8) if first else block
         first = False
 
 
-def _whole_lines(stream: ByteSource) -> Iterator[bytes]:
-    """Yields the content of a stream in blocks of whole lines."""
+def whole_lines(stream: ByteSource, size: int = BLOCK) -> Iterator[tuple[bytes, int]]:
+    """Yields the content of a stream in blocks of whole lines, each with the number of its first line."""
     rest: list[bytes] = []
-    for block in _blocks(stream):
+    line = 1
+    for block in _blocks(stream, size):
         cut = block.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*rest, block[:cut]))
+            lines = b"".join((*rest, block[:cut]))
+            yield lines, line
+            line += lines.count(b"\n")
             rest = []
         rest.append(block[cut:])
-    yield b"".join(rest)
+    if any(rest):
+        yield b"".join(rest), line

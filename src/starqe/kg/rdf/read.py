@@ -2,7 +2,8 @@
 
 The rule: an asserted triple without a reifier is a statement without qualifiers; with reifiers it is a statement for
 each of them, whose qualifiers are the triples about that reifier. A reifier is a node that ``rdf:reifies`` a triple
-(in Turtle also ``<< s p o >>``, ``~`` and ``{| … |}``) or that has ``rdf:subject``, ``rdf:predicate`` and ``rdf:object``.
+(in Turtle also ``<< s p o >>``, ``~`` and ``{| … |}``) or that has ``rdf:subject``, ``rdf:predicate`` and ``rdf:object``;
+singleton properties and declared nodes are read as reifiers (`starqe.kg.rdf.qualifier_patterns`).
 
 Named graphs whose IRI ends in train, valid or test are splits; everything else belongs to the split that the caller names.
 Triples and reifiers are matched within a split. A reifier whose triple is asserted only in other splits counts there,
@@ -10,24 +11,30 @@ and a qualifier in a split where its reifier reifies nothing belongs to that rei
 """
 
 import contextlib
+import itertools
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple
 
 from starqe.kg.iris import DEFAULT_NAMES, OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
 from starqe.kg.rdf import wikibase
-from starqe.kg.rdf.parse import ByteSource, parse_rdf
-from starqe.kg.rdf.reified import Numbered, ranges, standard_reification, statements_of
+from starqe.kg.rdf.bulk_lines import SHORTEST, number_lines
+from starqe.kg.rdf.details import apply_details
+from starqe.kg.rdf.named_graphs import graph_pairs
+from starqe.kg.rdf.numbered_terms import Terms
+from starqe.kg.rdf.parse import BULK, ByteSource, parse_lines, parse_rdf, whole_lines
+from starqe.kg.rdf.qualifier_patterns import SINGLETON, singleton_properties, value_nodes
+from starqe.kg.rdf.reified import Numbered, standard_reification, statements_of, unique_rows
 from starqe.kg.reading.files import open_guarded
 from starqe.kg.reading.import_task import ImportTask, SharedReader
-from starqe.kg.statement import SPLITS, identifier_problem
-from starqe.ragged import BoolArray, IntArray
+from starqe.kg.statement import SPLITS
+from starqe.ragged import BoolArray, IntArray, Ragged
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 PREFERRED_LABEL = "http://www.w3.org/2004/02/skos/core#prefLabel"
@@ -44,11 +51,6 @@ MAX_LINE = 64 * 2**20
 CHUNK = 50_000
 """The number of statements that are added to the draft at a time."""
 
-_DATATYPE_PREFIXES = {
-    "http://www.w3.org/2001/XMLSchema#": "xsd:",
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf:",
-    "http://www.opengis.net/ont/geosparql#": "geo:",
-}
 _SPLIT_GRAPH = re.compile(rf"(?:.*[/#:])?({'|'.join(SPLITS)})", re.DOTALL)
 
 
@@ -67,12 +69,12 @@ class RdfReader(SharedReader):
         self._task, self._draft, self._report = task, task.draft, task.report
         self._keep_unasserted = task.unasserted == "keep"
         self._reification_form = False  # if True, every reified triple counts as asserted
-        self._ids: dict[str, int] = {}  # IRI, _:label, or the text of a literal or triple term -> number
-        self._anonymous: set[int] = set()
-        self._unfit: dict[int, str] = {}
-        self._values: dict[int, str] = {}  # not entities: the number of a literal or triple term -> its kind
+        self._terms = Terms(task.literals == "drop")
+        self._ids = self._terms.ids
         self._graph_numbers: dict[str, int] = {}
         self._graphs = array("i")  # (T,) the named graph of each triple
+        self._reified_graphs = array("i")  # (R,) that of each reification
+        self._graph_nodes: list[int] = []  # the number of each named graph as an entity; -1 for the default graph and for splits
         self._triples = array("i")  # (T, 4) subject, predicate, object, split
         self._reified = array("i")  # (R, 6) reifier, subject, predicate, object, split, whether it needs no assertion
         self._labels: dict[str, list[tuple[int, str, str]]] = {iri: [] for iri in (*task.label_relations, *LABELS)}
@@ -91,54 +93,74 @@ class RdfReader(SharedReader):
             InputError: The document is malformed (in line-based formats: unless the report skips errors).
         """
         self._reification_form |= standard
+        if syntax == RdfFormat.N_TRIPLES:
+            self._read_bulk(stream, where, split)
+            return
         quads, generated = parse_rdf(stream, where, syntax, self._report)
+        self._read_quads(quads, where, split, generated)
+
+    def _read_bulk(self, stream: ByteSource, where: str, split: str) -> None:
+        """Reads N-Triples in large blocks; the parser reads only the lines and terms that bulk reading leaves to it."""
+        code, graph = SPLITS.index(split), self._graph_number(DefaultGraph())
+        for block, first in whole_lines(stream, BULK):
+            if block.count(b"\n") > len(block) // SHORTEST + 1:
+                quads = parse_lines(block, itertools.count(first), where, RdfFormat.N_TRIPLES, self._report)
+                self._read_quads(quads, where, split, lambda _: False)
+                continue
+            found = number_lines(block, self._terms, self._labels)
+            splits = np.full((len(found.triples), 1), code, np.int32)
+            self._triples.frombytes(np.hstack([found.triples, splits]).tobytes())
+            self._graphs.frombytes(np.full(len(splits), graph, np.int32).tobytes())
+            rest = np.tile(np.array([code, self._keep_unasserted], np.int32), (len(found.reified), 1))
+            self._reified.frombytes(np.hstack([found.reified, rest]).tobytes())
+            self._reified_graphs.frombytes(np.full(len(rest), graph, np.int32).tobytes())
+            if len(found.others):
+                lines = b"".join(block[found.starts[place] : found.starts[place + 1]] for place in found.others.tolist())
+                quads = parse_lines(lines, (first + found.others).tolist(), where, RdfFormat.N_TRIPLES, self._report)
+                self._read_quads(quads, where, split, lambda _: False)
+
+    def _read_quads(self, quads: Iterable[Quad], where: str, split: str, generated: Callable[[str], bool]) -> None:
         graphs: dict[object, tuple[int, int]] = {}
         for quad in quads:
             name = quad.graph_name
             if name not in graphs:
-                graphs[name] = SPLITS.index(_split_of(name) or split), self._graph_numbers.setdefault(str(name), len(self._graph_numbers))
+                graphs[name] = SPLITS.index(_split_of(name) or split), self._graph_number(name, generated)
             code, graph = graphs[name]
-            before = len(self._triples)
+            before = len(self._triples), len(self._reified)
             self._take(quad, code, where, generated)
-            if len(self._triples) > before:
+            if len(self._triples) > before[0]:
                 self._graphs.append(graph)
+            elif len(self._reified) > before[1]:
+                self._reified_graphs.append(graph)
+
+    def _graph_number(self, name: object, generated: Callable[[str], bool] = lambda _: False) -> int:
+        number = self._graph_numbers.setdefault(str(name), len(self._graph_numbers))
+        if len(self._graph_numbers) > len(self._graph_nodes):
+            self._graph_nodes.append(self._graph_node(name, generated))
+        return number
+
+    def _graph_node(self, name: object, generated: Callable[[str], bool]) -> int:
+        """Returns the number of a named graph, if named graphs become qualifiers."""
+        is_named = self._task.graph_qualifier and type(name) in (NamedNode, BlankNode) and not _split_of(name)
+        return self._terms.number(name, generated) if is_named else -1  # type: ignore[arg-type]
 
     def _take(self, quad: Quad, split: int, where: str, generated: Callable[[str], bool]) -> None:
         """Records a label, a reification or a triple."""
         subject, predicate, value, _ = quad
         if type(value) is Literal and (labels := self._labels.get(predicate.value)) is not None:
-            labels.append((self._number(subject, generated), value.value, value.language or ""))
+            labels.append((self._terms.number(subject, generated), value.value, value.language or ""))
             return
-        head = self._number(subject, generated)
+        head = self._terms.number(subject, generated)
         if type(value) is Triple and predicate.value == REIFIES:
-            numbers = (head, *(self._number(part, generated) for part in (value.subject, value.predicate, value.object)))
+            numbers = (head, *(self._terms.number(part, generated) for part in (value.subject, value.predicate, value.object)))
             column, row = self._reified, (*numbers, split, self._keep_unasserted)
         else:
-            numbers = (head, self._number(predicate, generated), self._number(value, generated))
+            numbers = (head, self._terms.number(predicate, generated), self._terms.number(value, generated))
             column, row = self._triples, (*numbers, split)
-        if self._unfit and (unfit := self._unfit.keys() & set(numbers)):
-            self._report.problem(f"{where}: {self._unfit[min(unfit)]}")
+        if self._terms.unfit and (unfit := self._terms.unfit.keys() & set(numbers)):
+            self._report.problem(f"{where}: {self._terms.unfit[min(unfit)]}")
         else:
             column.extend(row)
-
-    def _number(self, term: NamedNode | BlankNode | Literal | Triple, generated: Callable[[str], bool]) -> int:
-        if type(term) is NamedNode:
-            text = term.value
-        elif type(term) is BlankNode:
-            text = f"_:{term.value}"
-        else:
-            text = f'"{term}'  # no IRI and no blank node begins with a quote
-        number = self._ids.setdefault(text, len(self._ids))
-        if number == len(self._ids) - 1:  # possibly new; recording it twice is harmless
-            if type(term) is NamedNode:
-                if problem := identifier_problem(text):
-                    self._unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
-            elif type(term) is BlankNode:
-                if generated(term.value):
-                    self._anonymous.add(number)
-            else:
-                self._values[number] = _datatype(term.datatype.value) if type(term) is Literal else "triple term"
-        return number
 
     def finish(self) -> None:
         """Adds the statements and labels to the draft, and what was left out to the report.
@@ -149,18 +171,37 @@ class RdfReader(SharedReader):
         read = np.frombuffer(self._triples, np.int32).reshape(-1, 4)
         self._report.in_several_graphs += self._in_several_graphs(read)
         triples, nodes = self._wikibase(read)
+        triples, singletons = singleton_properties(triples, self._ids.get(SINGLETON, -1))
+        triples, declared = value_nodes(triples, self._ids.get(self._task.value_node or "", -1))
+        nodes = np.concatenate([nodes, singletons, declared])
         texts = list(self._ids)
         triples, standard = self._standard_reification(triples, texts)
-        reified = np.unique(np.concatenate([np.frombuffer(self._reified, np.int32).reshape(-1, 6), standard, nodes]), axis=0)
+        reified, _ = unique_rows(np.concatenate([np.frombuffer(self._reified, np.int32).reshape(-1, 6), standard, nodes]))
         of_reifier = np.isin(triples[:, 0], reified[:, 0])
-        pairs = self._entity_pairs(np.unique(triples[of_reifier], axis=0), texts)
-        statements = statements_of(triples[~of_reifier], pairs, reified)
+        facts, pairs = triples[~of_reifier], unique_rows(triples[of_reifier])[0]
+        facts, pairs, reified = apply_details(facts, pairs, reified, texts, self._terms.detailed)
+        pairs, reified = self._with_graphs(read, facts, pairs, reified)
+        texts = list(self._ids)
+        statements = statements_of(facts, self._entity_pairs(pairs, texts), reified)
         self._report.unasserted += statements.unasserted
         self._add(self._entity_facts(statements, texts), texts)
 
+    def _with_graphs(self, read: IntArray, facts: IntArray, pairs: IntArray, reified: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns the pairs of reifiers, and the reifications: with the named graphs as qualifiers, if they are wanted."""
+        if not self._task.graph_qualifier:
+            return pairs, reified
+        term = self._task.names.relations.term(self._task.graph_qualifier)
+        relation = self._ids.setdefault(str(term.value), len(self._ids))
+        node = np.array([*self._graph_nodes, -1])
+        quads = np.column_stack([read, node[np.frombuffer(self._graphs, np.int32)]])
+        told = np.frombuffer(self._reified, np.int32).reshape(-1, 6)[:, 0]
+        reified_in = np.column_stack([told, node[np.frombuffer(self._reified_graphs, np.int32)]])
+        more, told_in = graph_pairs(quads, facts, reified, reified_in, relation, len(self._ids))
+        return np.unique(np.concatenate([pairs, told_in]), axis=0), np.concatenate([reified, more])
+
     def _in_several_graphs(self, triples: IntArray) -> int:
         """Counts the triples of each split that are in several named graphs, once for every graph after the first."""
-        if len(self._graph_numbers) < 2:
+        if len(self._graph_numbers) < 2 or self._task.graph_qualifier:
             return 0
         apart = np.unique(np.column_stack([triples, np.frombuffer(self._graphs, np.int32)]), axis=0)
         return len(apart) - len(np.unique(triples, axis=0))
@@ -202,17 +243,19 @@ class RdfReader(SharedReader):
         return rest, np.column_stack([found.reified, asserted])[~bad].astype(np.int32)
 
     def _entity_facts(self, statements: Numbered, texts: list[str]) -> Numbered:
-        """Leaves out the statements with a literal or triple term, and counts them once per triple and split."""
+        """Leaves out the statements with a triple term (or a literal, if they are dropped), and counts them once per triple and split."""
         is_value = self._is_value()
         left_out = is_value[statements.triples[:, 0]] | is_value[statements.triples[:, 2]]
         facts = np.unique(np.column_stack([statements.triples, statements.split])[left_out], axis=0).tolist()
-        self._count_literals([(relation, self._values.get(tail) or self._values[head]) for head, relation, tail, _ in facts], texts)
+        self._count_literals(
+            [(relation, self._terms.values.get(tail) or self._terms.values[head]) for head, relation, tail, _ in facts], texts
+        )
         return statements.only(~left_out)
 
     def _entity_pairs(self, pairs: IntArray, texts: list[str]) -> IntArray:
-        """Leaves out and counts the qualifier pairs with a literal or triple term."""
+        """Leaves out and counts the qualifier pairs with a triple term (or a literal, if they are dropped)."""
         left_out = self._is_value()[pairs[:, 2]]
-        self._count_literals([(relation, self._values[value]) for relation, value in pairs[left_out, 1:3].tolist()], texts)
+        self._count_literals([(relation, self._terms.values[value]) for relation, value in pairs[left_out, 1:3].tolist()], texts)
         return np.compress(~left_out, pairs, axis=0)
 
     def _count_literals(self, found: list[tuple[int, str]], texts: list[str]) -> None:
@@ -222,13 +265,13 @@ class RdfReader(SharedReader):
 
     def _is_value(self) -> BoolArray:
         mask = np.zeros(len(self._ids), bool)
-        mask[list(self._values)] = True
+        mask[list(self._terms.values)] = True
         return mask
 
     def _add(self, statements: Numbered, texts: list[str]) -> None:
         """Adds statements and labels to the draft by their identifiers."""
         first, count = statements.first, statements.count
-        used = statements.pairs[ranges(first, count)]
+        used = statements.pairs[Ragged.ranges(first, count).items]
         entities = np.unique(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
         relations = np.unique(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
         entity_names = self._entity_names(entities, texts)
@@ -243,14 +286,15 @@ class RdfReader(SharedReader):
         triples = np.add(statements.triples, [0, len(texts), 0])
         pairs = np.add(statements.pairs, [len(texts), 0])
         for code, split in enumerate(SPLITS):
-            mine = np.flatnonzero(statements.split == code)
-            for start in range(0, len(mine), CHUNK):
-                rows = mine[start : start + CHUNK]
+            own_rows = np.flatnonzero(statements.split == code)
+            for start in range(0, len(own_rows), CHUNK):
+                rows = own_rows[start : start + CHUNK]
                 lengths = 3 + 2 * count[rows]
                 fields = np.empty(lengths.sum(), np.int64)
                 begin = np.cumsum(lengths) - lengths
                 fields[begin[:, None] + np.arange(3)] = triples[rows]
-                fields[ranges(begin + 3, lengths - 3)] = pairs[ranges(first[rows], count[rows])].reshape(-1)
+                places, of_rows = Ragged.ranges(begin + 3, lengths - 3), Ragged.ranges(first[rows], count[rows])
+                fields[places.items] = pairs[of_rows.items].reshape(-1)
                 self._draft.add_columns(table.take(pa.array(fields)).dictionary_encode(), lengths, split)
         self._add_labels(entity_names, relation_names, texts)
 
@@ -258,8 +302,12 @@ class RdfReader(SharedReader):
         prefix = "_:anon"
         while any(text.startswith(prefix) for text in texts):
             prefix += "_"
-        anonymous = {number: f"{prefix}{place}" for place, number in enumerate(number for number in entities if number in self._anonymous)}
-        return {number: anonymous.get(number) or self._task.names.entities.identifier(texts[number]) for number in entities}
+        anonymous = {
+            number: f"{prefix}{place}" for place, number in enumerate(number for number in entities if number in self._terms.anonymous)
+        }
+        keys = {number: self._terms.literals[number].key for number in entities if number in self._terms.literals}
+        names = self._task.names.entities
+        return {number: anonymous.get(number) or keys.get(number) or names.identifier(texts[number]) for number in entities}
 
     def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
         """Adds the labels to the draft, the best ones first, since the draft keeps the first of several."""
@@ -287,10 +335,3 @@ def _split_of(graph: object) -> str | None:
     """Returns the split that the IRI of a named graph denotes, or None."""
     match = _SPLIT_GRAPH.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
     return match[1] if match else None
-
-
-def _datatype(iri: str) -> str:
-    for long, short in _DATATYPE_PREFIXES.items():
-        if iri.startswith(long):
-            return short + iri.removeprefix(long)
-    return iri

@@ -39,8 +39,7 @@ def statements_of(asserted: IntArray, pairs: IntArray, reified: IntArray) -> Num
         pairs: (P, 4) reifier, relation, value, split; each once.
         reified: (R, 6) reifier, subject, predicate, object, split, and whether it needs no assertion; each once.
     """
-    distinct, number = np.unique(np.concatenate([asserted[:, :3], reified[:, 1:4]]), axis=0, return_inverse=True)
-    number = number.reshape(-1)
+    distinct, number = unique_rows(np.concatenate([asserted[:, :3], reified[:, 1:4]]))
     number, of_reified = number[: len(asserted)], number[len(asserted) :]
     by_itself = key(of_reified, reified[:, 4])[reified[:, 5] == 1]
     places = np.unique(np.concatenate([key(number, asserted[:, 3]), by_itself]))
@@ -108,17 +107,26 @@ def standard_reification(triples: IntArray, roles: tuple[int, int, int], type_: 
     )
 
 
+def unique_rows(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the different rows, ascending, and the place of each row among them.
+
+    The same as `np.unique` with ``axis=0`` for numbers from 0 on, in a third of the time: a row is packed into one number.
+    """
+    packed, size = np.zeros(len(rows), np.int64), 1
+    for column in rows.T if len(rows) else ():
+        width = int(column.max()) + 1
+        if size * width > 2**62:
+            different, packed = np.unique(packed, return_inverse=True)
+            size = len(different)
+        packed, size = packed * width + column, size * width
+    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+    return rows[first], place
+
+
 def key(number: IntArray, split: IntArray) -> IntArray:
     """Packs a number and a split into one number."""
     together: IntArray = number.astype(np.int64) * len(SPLITS) + split
     return together
-
-
-def ranges(starts: IntArray, counts: IntArray) -> IntArray:
-    """Returns starts[0], starts[0] + 1, … (counts[0] of them), then those of starts[1], and so on."""
-    ends = np.cumsum(counts)
-    numbers: IntArray = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return numbers
 
 
 def _splits_of(number: IntArray, split: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:

@@ -6,18 +6,22 @@
           wikibase:rank wikibase:NormalRank .
     wd:Q8413 wdt:P26 wd:Q233483 .                the same without the node: "truthy"
 
-A property is one relation, ``wdt:P26``, in all three places. Values that are not entities, deprecated statements, references, full
-and normalised values, and descriptions of pages and properties are left out and counted.
+A property is one relation, ``wdt:P26``, in all three places. Full values (``psv:``, ``pqv:``) give precision and calendar, unit and bounds
+to the literals of their statement. Files and web addresses, deprecated statements, references, normalised values, and descriptions of
+pages and properties are left out and counted.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import numpy as np
 
 from starqe.kg.iris import TYPE
+from starqe.kg.literal import details_text, precision_text
+from starqe.kg.rdf.details import PREFIX
 from starqe.ragged import BoolArray, IntArray
 
 ONTOLOGY = "http://wikiba.se/ontology#"
@@ -30,8 +34,6 @@ _KEPT = ("link", "statement", "qualifier", "direct")
 OTHER = "other"
 _DESCRIPTION = "descriptions of values, properties and pages"
 _LEFT_OUT = {
-    "statement/value": "full values",
-    "qualifier/value": "full values",
     "statement/value-normalized": "normalised values",
     "qualifier/value-normalized": "normalised values",
     "direct-normalized": "normalised values",
@@ -40,6 +42,8 @@ _LEFT_OUT = {
     "reference/value-normalized": "references",
 }
 """The part between ``prop/`` and the id of a property -> its meaning."""
+_FULL = {"statement/value": True, "qualifier/value": False}
+"""The part between ``prop/`` and the id of a property, for nodes with full values -> whether it is the value of the statement."""
 _METADATA = {
     ONTOLOGY: _DESCRIPTION,
     "http://schema.org/": _DESCRIPTION,
@@ -52,6 +56,19 @@ _METADATA = {
     TYPE: _DESCRIPTION,
 }
 """Beginnings of predicates -> their meaning in Wikibase RDF."""
+
+
+_PARTS = {
+    **dict.fromkeys((ONTOLOGY + "timeValue", ONTOLOGY + "quantityAmount"), "main"),
+    **dict.fromkeys((ONTOLOGY + "timePrecision", ONTOLOGY + "geoPrecision"), "precision"),
+    ONTOLOGY + "timeCalendarModel": "calendar",
+    ONTOLOGY + "quantityUnit": "unit",
+    ONTOLOGY + "quantityLowerBound": "lower",
+    ONTOLOGY + "quantityUpperBound": "upper",
+}
+"""The predicates of a node with a full value -> the detail that they hold."""
+_LEXICAL = re.compile(r'""(.*?)"(?:\^\^|@|$)', re.DOTALL)
+"""The text of a literal without escapes, as numbers are, after the mark that it is one."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +102,8 @@ def convert(triples: IntArray, ids: dict[str, int], site: str) -> Converted:
     uses = [_use_of(texts[predicate], site) for predicate in predicates.tolist()]
     use = np.array([kind for kind, _ in uses], object)[which.reshape(-1)]
     relation = np.array([ids.setdefault(f"{site}{DIRECT}{id_}", len(ids)) if id_ else -1 for _, id_ in uses], np.int32)[which.reshape(-1)]
-    rows = {kind: np.column_stack([triples[:, 0], relation, triples[:, 2:]])[use == kind] for kind in _KEPT}
-    left_out = Counter(str(kind) for kind in use if kind not in _KEPT and kind != OTHER)
+    rows = {kind: np.column_stack([triples[:, 0], relation, triples[:, 2:]])[use == kind] for kind in (*_KEPT, *_FULL)}
+    left_out = Counter(str(kind) for kind in use if kind not in _KEPT and kind not in _FULL and kind != OTHER)
 
     deprecated = triples[(triples[:, 1] == ids.get(RANK, -1)) & (triples[:, 2] == ids.get(DEPRECATED, -1)), 0]
     links = rows["link"][~np.isin(rows["link"][:, 2], deprecated)]
@@ -112,12 +129,49 @@ def convert(triples: IntArray, ids: dict[str, int], site: str) -> Converted:
     again = np.array([(head, relation, split) in stated for head, relation, _, split in truthy.tolist()], bool)
     is_fact = is_entity(truthy, "")
     is_entity(truthy[~again], "facts")
+    details = _details(triples, rows, ids, texts)
     return Converted(
-        np.concatenate([triples[use == OTHER], truthy[is_fact], qualifiers[is_entity(qualifiers, "qualifiers")]]),
+        np.concatenate([triples[use == OTHER], truthy[is_fact], qualifiers[is_entity(qualifiers, "qualifiers")], details]),
         np.column_stack([node, facts, np.ones(len(facts), np.int32)])[fine],
         {ids[name]: number for name, number in _as_entities(site, uses, ids) if name in ids},
         +left_out,
     )
+
+
+def _details(triples: IntArray, rows: dict[str, IntArray], ids: dict[str, int], texts: list[str]) -> IntArray:
+    """Returns the details that full values have about the literals of a statement, as triples of `starqe.kg.rdf.details`."""
+    wanted = {ids[iri]: name for iri, name in _PARTS.items() if iri in ids}
+    parts: dict[int, dict[str, int]] = {}
+    for node, predicate, value, _ in triples[np.isin(triples[:, 1], list(wanted))].tolist():
+        parts.setdefault(node, {})[wanted[predicate]] = value
+    names = list(ids)  # with the relations that were added to the terms of the triples
+    found = []
+    for place, is_tail in _FULL.items():
+        simple: dict[tuple[int, int, int], list[int]] = {}
+        for node, relation, value, split in rows["statement" if is_tail else "qualifier"].tolist():
+            if texts[value].startswith('"'):
+                simple.setdefault((node, relation, split), []).append(value)
+        for node, relation, full, split in rows[place].tolist():
+            of_value, values = parts.get(full, {}), simple.get((node, relation, split), [])
+            main = [value for value in values if value == of_value.get("main")] or values
+            details = _detail_text({name: texts[value] for name, value in of_value.items()})
+            if details and len(main) == 1:
+                name = "" if is_tail else quote(names[relation], safe="")
+                found.append((node, ids.setdefault(f"{PREFIX}{name};{details}", len(ids)), main[0], split))
+    return np.array(found, np.int32).reshape(-1, 4)
+
+
+def _detail_text(parts: dict[str, str]) -> str:
+    """Writes precision, calendar, unit and bounds of a full value, given its parts as terms."""
+    plain = {name: match[1] if (match := _LEXICAL.match(text)) else text.rsplit("/", 1)[-1] for name, text in parts.items()}
+    found: dict[str, str] = {name: plain[name] for name in ("lower", "upper") if name in plain}
+    if "precision" in plain:
+        found["precision"] = precision_text(float(plain["precision"]))
+    if plain.get("calendar") == "Q1985786":
+        found["calendar"] = "julian"
+    if plain.get("unit", "Q199") != "Q199":  # Q199 is the number one: no unit
+        found["unit"] = plain["unit"]
+    return details_text(found)
 
 
 def _as_entities(site: str, uses: list[tuple[str, str]], ids: dict[str, int]) -> Iterator[tuple[str, int]]:
@@ -131,7 +185,7 @@ def _use_of(predicate: str, site: str) -> tuple[str, str]:
     match = _PROPERTY.fullmatch(predicate)
     if match and match["site"] == site:
         place = match["place"] or "link"
-        return (place, match["id"]) if place in _KEPT else (_LEFT_OUT.get(place, _DESCRIPTION), "")
+        return (place, match["id"]) if place in _KEPT or place in _FULL else (_LEFT_OUT.get(place, _DESCRIPTION), "")
     return next((kind for begin, kind in _METADATA.items() if predicate.startswith(begin)), OTHER), ""
 
 

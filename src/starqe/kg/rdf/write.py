@@ -9,6 +9,8 @@ Language tags are written in lower case, as RDF compares them. Every writer retu
 if an identifier or a language tag cannot be written in RDF, and StorageError if the destination exists and may not be
 replaced, or cannot be written; the destination is then unchanged.
 
+Literals are plain typed literals; `starqe.kg.rdf.details` describes how units, precisions and the like are written beside them.
+
 Standard reification is N-Quads too: one node per statement with rdf:subject, rdf:predicate, rdf:object and the
 qualifiers, without the triple itself.
 """
@@ -25,15 +27,20 @@ from pyoxigraph import Literal, NamedNode
 from starqe.errors import InputError
 from starqe.folders import check_only, new_file, new_folder
 from starqe.kg.graph import Graph
-from starqe.kg.iris import OBJECT, PREDICATE, REIFIES, SUBJECT, Names
-from starqe.kg.rdf.read import LABEL
+from starqe.kg.iris import OBJECT, PREDICATE, REIFIES, SUBJECT, Names, is_iri
+from starqe.kg.literal import Literal as Value
+from starqe.kg.literal import rdf_text
+from starqe.kg.rdf.details import detail_predicates
+from starqe.kg.rdf.read import LABEL, LABELS
 from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import Vocabulary
+from starqe.ragged import BoolArray, IntArray
 
 SPLIT_GRAPH = "urn:starqe:split:"
 """The named graph of a split is this prefix and the split's name."""
 
 _RDFS = LABEL.removesuffix("label")
+_LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*(?:--(?:ltr|rtl))?")
 _LOCAL_NAME = re.compile(r"(?:\w|%[0-9A-F]{2})(?:[\w.-]|%[0-9A-F]{2})*(?<!\.)", re.ASCII)
 
 Row = tuple[int, str, str, str, list[tuple[str, str]], bool]
@@ -69,9 +76,9 @@ def write_turtle(graph: Graph, destination: Path, names: Names, overwrite: bool 
     return _write_folder(destination, ".ttl", text.splits, lines, overwrite)
 
 
-def write_nquads(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:
-    """Writes an N-Quads file, with labels in the default graph."""
-    return _write_quads(_Text(graph, names), _reifier_lines, destination, overwrite)
+def write_nquads(graph: Graph, destination: Path, names: Names, overwrite: bool = False, details: bool = True) -> list[Path]:
+    """Writes an N-Quads file, with labels in the default graph, and with or without the details of literals."""
+    return _write_quads(_Text(graph, names, details=details), _reifier_lines, destination, overwrite)
 
 
 def write_ntriples(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:
@@ -103,6 +110,8 @@ class _Text:
     names: Names
     prefixed: bool = False
     """Whether terms are shortened by prefixes, and labels written for people."""
+    details: bool = True
+    """Whether units and precisions of literals are written."""
 
     @cached_property
     def splits(self) -> list[str]:
@@ -119,6 +128,24 @@ class _Text:
     def entities(self) -> list[str]:
         """The term of each entity."""
         return [self._term(str(self.names.entities.term(identifier)), "e") for identifier in self.graph.entities]
+
+    @cached_property
+    def literals(self) -> list[Value]:
+        """The literals of the graph."""
+        return list(self.graph.literals)
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The term of each value: entities, then literals."""
+        for kind, literal in {literal.datatype: literal for literal in self.literals}.items():
+            if not is_iri(kind):
+                raise InputError(f"the datatype of a literal is an IRI in RDF, found {kind!r} at {literal.lexical!r}")
+        if self.details and self.literals:
+            self.check_labels()
+        for tag in {literal.language for literal in self.literals}:
+            if tag and not _LANGUAGE.fullmatch(tag):
+                raise InputError(f"a language tag is written like 'en' or 'pt-br', found {tag!r}")
+        return [*self.entities, *map(rdf_text, self.literals)]
 
     @cached_property
     def relations(self) -> list[str]:
@@ -143,15 +170,46 @@ class _Text:
 
     def rows(self, split: str) -> Iterator[Row]:
         """Yields the statements of a split."""
-        graph, entities, relations = self.graph, self.entities, self.relations
+        graph, entities, values, relations = self.graph, self.entities, self.values, self.relations
         rows = np.flatnonzero(graph.split == SPLITS.index(split))
         start, end = int(rows[0]), int(rows[-1]) + 1  # rows of a split are contiguous, and equal triples are adjacent
         main = np.column_stack([graph.head, graph.relation, graph.tail])[start:end]
-        same_as_next = np.append((main[1:] == main[:-1]).all(axis=1), False)
-        shared = same_as_next | np.append(False, same_as_next[:-1])
+        shared = self._shared(main)
         for row, (head, relation, tail), needs in zip(range(start, end), main.tolist(), shared.tolist(), strict=True):
-            pairs = [(relations[key], entities[value]) for key, value in graph.pairs_of(row)]
-            yield row, entities[head], relations[relation], entities[tail], pairs, bool(pairs) or needs
+            of_row = graph.pairs_of(row)
+            pairs = list(dict.fromkeys((relations[key], values[value]) for key, value in of_row))
+            if self.details and self.literals:
+                pairs += self._detail_pairs(tail, of_row)
+            yield row, entities[head], relations[relation], values[tail], pairs, bool(pairs) or needs
+
+    def _shared(self, main: IntArray) -> BoolArray:
+        """Returns which main triples several statements have, compared as in RDF: without the details of literals."""
+        if self.literals:
+            first: dict[str, int] = {}
+            terms = np.array([first.setdefault(text, id_) for id_, text in enumerate(self.values)], np.int64)
+            _, number, counts = np.unique(
+                np.column_stack([main[:, :2], terms[main[:, 2]]]), axis=0, return_inverse=True, return_counts=True
+            )
+            return np.asarray(counts[number.reshape(-1)] > 1)
+        same_as_next = np.append((main[1:] == main[:-1]).all(axis=1), False)
+        return np.asarray(same_as_next | np.append(False, same_as_next[:-1]))
+
+    def check_labels(self) -> None:
+        """Refuses literals of relations whose literals are labels when RDF is read."""
+        if found := self.graph.literal_relations & {*LABELS}:
+            raise InputError(
+                f"the literals of <{min(found)}> are labels in RDF, found a statement or qualifier with one. Choose another form"
+            )
+
+    def _detail_pairs(self, tail: int, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
+        entities, relation = len(self.graph.entities), self.names.relations.term
+        uses = [
+            (relation(self.graph.relations.identifier(key)).value, self.literals[value - entities])
+            for key, value in pairs
+            if value >= entities
+        ]
+        found = detail_predicates(self.literals[tail - entities] if tail >= entities else None, uses)
+        return [(f"<{predicate}>", rdf_text(literal)) for predicate, literal in found]
 
     def prefix_lines(self) -> Iterator[str]:
         """Yields the declarations of the prefixes."""

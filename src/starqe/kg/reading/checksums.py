@@ -33,9 +33,9 @@ def check_source(source: Path) -> None:
                 _compare(file, _beside(file), "Restore it from a copy")
         if (source / DATASET_HEADER).is_file():
             files = read_header(source / DATASET_HEADER, FORMAT, VERSION).get("files")
-            for name, said in files.items() if isinstance(files, dict) else ():
-                if (source / name).is_file() and isinstance(said, dict):
-                    _compare(source / name, said.get("sha256"), f"Fetch it again: starqe data fetch {source.name}")
+            for name, recorded in files.items() if isinstance(files, dict) else ():
+                if (source / name).is_file() and isinstance(recorded, dict):
+                    _compare(source / name, recorded.get("sha256"), f"Fetch it again: starqe data fetch {source.name}")
 
 
 def _beside(path: Path) -> str | None:
@@ -47,6 +47,6 @@ def _beside(path: Path) -> str | None:
         return None
 
 
-def _compare(path: Path, said: object, way_out: str) -> None:
-    if said and said != (found := sha256_of(path)):
-        raise InputError(f"{path}: damaged or changed (its sha256 is {found[:12]}…, and {str(said)[:12]}… is recorded). {way_out}")
+def _compare(path: Path, recorded: object, way_out: str) -> None:
+    if recorded and recorded != (found := sha256_of(path)):
+        raise InputError(f"{path}: damaged or changed (its sha256 is {found[:12]}…, and {str(recorded)[:12]}… is recorded). {way_out}")

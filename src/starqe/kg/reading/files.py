@@ -16,10 +16,10 @@ from starqe.errors import InputError
 STDIN = Path("-")
 """Standard input, where a file is expected."""
 CHUNK = 8 * 2**20
-FREE_EXPANSION = 64 * 2**20
+FREE_EXPANSION = 16 * 2**20
 """A compressed file may expand to this size in any case."""
-MAX_EXPANSION = 200
-"""Beyond that, it may expand by this factor: statements compress 5 to 20 times; a thousand times is a decompression bomb."""
+MAX_EXPANSION = 50
+"""Beyond that, what was read of it may have expanded by this factor: statements compress 5 to 20 times; a thousand times is a bomb."""
 
 _BROKEN = (EOFError, OSError, zlib.error)
 
@@ -27,10 +27,8 @@ _BROKEN = (EOFError, OSError, zlib.error)
 class GuardedReader(io.RawIOBase):
     """A stream of bytes that limits line length and expansion, and reports where a file is damaged."""
 
-    def __init__(self, stream: BinaryIO, path: Path, max_line: int, compressed: bool) -> None:
-        self._stream, self._path, self._max_line = stream, path, max_line
-        self._limit = max(FREE_EXPANSION, MAX_EXPANSION * path.stat().st_size) if path != STDIN else 0
-        self._compressed = compressed
+    def __init__(self, stream: BinaryIO, path: Path, max_line: int, compressed: "_Counted | None" = None) -> None:
+        self._stream, self._path, self._max_line, self._compressed = stream, path, max_line, compressed
         self._bytes = self._line_bytes = 0
         self.line = 1
         """The number of the current line."""
@@ -50,10 +48,10 @@ class GuardedReader(io.RawIOBase):
         except _BROKEN as error:
             raise InputError(f"{self._path}:{self.line}: the file is truncated or damaged at this line or soon after ({error})") from None
         self._bytes += len(data)
-        if self._compressed and self._bytes > self._limit:
+        if self._compressed is not None and self._bytes > max(FREE_EXPANSION, MAX_EXPANSION * self._compressed.count):
             raise InputError(
                 f"{self._path}: a compressed file may expand {MAX_EXPANSION} times (or to {FREE_EXPANSION >> 20} MiB), "
-                f"and this one exceeds {self._limit >> 20} MiB. Decompress it yourself if you trust it"
+                f"and the first {self._compressed.count:,} bytes of this one make {self._bytes:,}. Decompress it yourself if you trust it"
             )
         self._check_lines(data)
         return data
@@ -80,40 +78,48 @@ class GuardedReader(io.RawIOBase):
     def close(self) -> None:
         """Closes the underlying file."""
         self._stream.close()
+        if self._compressed is not None:
+            self._compressed.close()
         super().close()
 
 
-def _plain(path: Path) -> BinaryIO:
-    return path.open("rb")
+class _Counted(io.RawIOBase):
+    """A compressed file, and how many of its bytes have been read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.count = stream, 0
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Reads into a buffer."""
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._stream.close()
+        super().close()
 
 
-def _gzip(path: Path) -> BinaryIO:
-    return cast("BinaryIO", gzip.GzipFile(path))
+def _gzip(stream: _Counted) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
 
 
-def _bzip2(path: Path) -> BinaryIO:
-    return cast("BinaryIO", bz2.BZ2File(path))
+def _bzip2(stream: _Counted) -> BinaryIO:
+    return cast("BinaryIO", bz2.BZ2File(cast("BinaryIO", stream)))
 
 
-def _zstandard(path: Path) -> BinaryIO:
-    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))  # unlike others, it detects a truncated frame
-
-
-def _standard_input(_path: Path) -> BinaryIO:
-    """Opens standard input, decompressing by its first bytes; its expansion is not limited, since its size is unknown."""
-    stream = cast("io.BufferedReader", sys.stdin.buffer)
-    magic = stream.peek(4)
-    if magic.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
-    if magic.startswith(b"BZh"):
-        return cast("BinaryIO", bz2.BZ2File(stream))
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return cast("BinaryIO", pa.CompressedInputStream(stream, "zstd"))
-    return stream
+def _zstandard(stream: _Counted) -> BinaryIO:
+    return cast("BinaryIO", pa.CompressedInputStream(stream, "zstd"))  # unlike others, it detects a truncated frame
 
 
 OPENERS = {".gz": _gzip, ".bz2": _bzip2, ".zst": _zstandard}
-"""Extension -> how a compressed file is opened."""
+"""Extension -> how a compressed file is read."""
 BEGINS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 """The first bytes of a compressed file -> its usual extension."""
 
@@ -125,15 +131,15 @@ def open_guarded(path: Path, max_line: int) -> GuardedReader:
         InputError: The file cannot be opened.
     """
     try:
-        if path == STDIN:
-            return GuardedReader(_standard_input(path), path, max_line, compressed=False)
-        with path.open("rb") as file:
-            begin = file.read(4)
+        stream = cast("io.BufferedReader", sys.stdin.buffer) if path == STDIN else path.open("rb")
+        begin = stream.peek(4)
         extension = next((extension for mark, extension in BEGINS.items() if begin.startswith(mark)), path.suffix.lower())
-        stream = OPENERS.get(extension, _plain)(path)
+        if extension not in OPENERS:
+            return GuardedReader(stream, path, max_line)
+        counted = _Counted(stream)
+        return GuardedReader(OPENERS[extension](counted), path, max_line, counted)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
-    return GuardedReader(stream, path, max_line, extension in OPENERS)
 
 
 def whole_lines(stream: GuardedReader) -> Iterator[bytes]:

@@ -10,6 +10,10 @@ RANKS = ("preferred", "normal", "deprecated", "best")
 """The ranks of Wikidata's statements; ``best`` selects the preferred ones of a property, or the normal ones if there are none."""
 
 
+LiteralChoice = Literal["keep", "bucket", "drop"]
+"""Whether literals are kept as values, numbers and dates become entities for ranges of values, or literals are left out."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table make a statement; a column may be named with a type, as in ``since:date``.

@@ -1,8 +1,10 @@
 """One import: the draft that its files fill, the report, and the options."""
 
+import contextlib
+import gc
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, cast
 
@@ -14,7 +16,7 @@ from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
 from starqe.kg.literal import Literal as Value
 from starqe.kg.literal import short_datatype
-from starqe.kg.reading.import_options import Columns, WikidataOptions
+from starqe.kg.reading.import_options import Columns, LiteralChoice, WikidataOptions
 from starqe.kg.reading.report import Report
 
 Unasserted = Literal["leave", "keep"]
@@ -56,6 +58,12 @@ class ImportTask:
     wikidata: WikidataOptions = field(default_factory=WikidataOptions)
     columns: Columns | None = None
     """The columns of tables that make a statement."""
+    literals: LiteralChoice = "keep"
+    """What happens to literal values."""
+    value_node: str | None = None
+    """The IRI of the predicate from the nodes of n-ary relations in RDF to their objects."""
+    graph_qualifier: str | None = None
+    """The relation of the qualifier that holds the named graph of an RDF statement, by identifier or IRI; left out if None."""
     label_relations: tuple[str, ...] = ()
     """Further properties and predicates that are labels, besides the usual ones."""
     _waiting: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)  # split -> fields, and their number by statement
@@ -74,21 +82,27 @@ class ImportTask:
             reader.check(graph)
 
     def add(self, rows: Iterable[Row], split: str) -> None:
-        """Adds well-formed statements; leaves out and counts facts and pairs with literal values, which a graph cannot hold.
+        """Adds well-formed statements; literals become their keys, or facts and pairs with literal values are left out and counted.
 
         The fields are collected in one flat list, so that the memory of rows and literals is freed at once.
         """
+        drop = self.literals == "drop"
         if split not in self._waiting:
             self._waiting[split] = [], []
         fields, lengths = self._waiting[split]
         for row in rows:
-            if type(row[2]) is Value:
-                self._literals[row[1], row[2].datatype] += 1  # type: ignore[index]
-                continue
+            if type(tail := row[2]) is Value:
+                if drop:
+                    self._literals[row[1], tail.datatype] += 1  # type: ignore[index]
+                    continue
+                row[2] = tail.key
             for place in range(len(row) - 1, 3, -2):
                 if type(value := row[place]) is Value:
-                    self._literals[row[place - 1], value.datatype] += 1  # type: ignore[index]
-                    del row[place - 1 : place + 1]
+                    if drop:
+                        self._literals[row[place - 1], value.datatype] += 1  # type: ignore[index]
+                        del row[place - 1 : place + 1]
+                    else:
+                        row[place] = value.key
             fields += row  # type: ignore[arg-type]
             lengths.append(len(row))
         if len(lengths) >= CHUNK:
@@ -117,3 +131,15 @@ class ImportTask:
         for reader in self._shared.values():
             reader.finish()
         self.flush()
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Disables garbage collection: readers make millions of objects without cycles, and it would take a fifth of their time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -75,7 +75,7 @@ class Report:
             "records left out": self.records,
             "labels of identifiers that occur in no statement left out": self.idle_labels,
         }
-        ways_out = {"triples that are reified but not asserted, left out": " (the option unasserted keep keeps them)"}
+        ways_out = {"triples that are reified but not asserted, left out": " (to keep them, set the option unasserted to keep)"}
         return [f"{what}: {_number(count)}{ways_out.get(what, '')}" for what, count in counted.items() if count]
 
     def as_dict(self) -> dict[str, Any]:

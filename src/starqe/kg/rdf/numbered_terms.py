@@ -1,0 +1,64 @@
+"""The terms of the documents of one graph, numbered in order of appearance."""
+
+from collections.abc import Callable
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from starqe.kg.literal import Literal as Value
+from starqe.kg.literal import short_datatype
+from starqe.kg.statement import identifier_problem
+
+
+class Terms:
+    """Numbers for terms, and what is known about some of them."""
+
+    def __init__(self, drop_literals: bool) -> None:
+        self._drop_literals = drop_literals
+        self.ids: dict[str, int] = {}
+        """IRI, _:label, or the text of a literal or triple term after a quote -> number."""
+        self.anonymous: set[int] = set()
+        """Blank nodes without a label of their own."""
+        self.unfit: dict[int, str] = {}
+        """IRIs that cannot be identifiers -> why."""
+        self.literals: dict[int, Value] = {}
+        self.values: dict[int, str] = {}
+        """What is left out: the number of a literal or triple term -> its kind."""
+
+    def number(self, term: NamedNode | BlankNode | Literal | Triple, generated: Callable[[str], bool]) -> int:
+        """Returns the number of a term; ``generated`` returns whether the parser made a label of a blank node."""
+        kind = type(term)
+        if kind is NamedNode:
+            text = term.value  # type: ignore[union-attr]
+        elif kind is BlankNode:
+            text = f"_:{term.value}"  # type: ignore[union-attr]
+        else:
+            text = f'"{term}'  # no IRI and no blank node begins with a quote
+        number = self.ids.get(text)
+        if number is None:
+            number = self.ids[text] = len(self.ids)
+            self._describe(term, text, number, generated)
+        return number
+
+    def _describe(self, term: NamedNode | BlankNode | Literal | Triple, text: str, number: int, generated: Callable[[str], bool]) -> None:
+        if isinstance(term, NamedNode):
+            if problem := identifier_problem(text):
+                self.unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
+        elif isinstance(term, BlankNode):
+            if generated(term.value):
+                self.anonymous.add(number)
+        elif isinstance(term, Literal):
+            language = f"{term.language}--{term.direction}" if term.direction else term.language or ""
+            self.literals[number] = Value(term.value, term.datatype.value, language)
+            if self._drop_literals:
+                self.values[number] = short_datatype(term.datatype.value)
+        else:
+            self.values[number] = "triple term"
+
+    def detailed(self, number: int, change: Callable[[Value], Value]) -> int:
+        """Returns the number of what a function makes of a literal; the same number if literals are left out."""
+        if number not in self.literals or self._drop_literals:
+            return number
+        changed = change(self.literals[number])
+        new = self.ids.setdefault(f'"{changed.key}', len(self.ids))
+        self.literals[new] = changed
+        return new

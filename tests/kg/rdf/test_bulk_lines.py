@@ -1,0 +1,133 @@
+"""Bulk reading of N-Triples gives what the parser gives line by line."""
+
+import io
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from starqe.errors import InputError
+from starqe.kg.iris import REIFIES
+from starqe.kg.rdf.bulk_lines import number_lines
+from starqe.kg.rdf.numbered_terms import Terms
+from starqe.kg.rdf.parse import BULK
+from starqe.kg.rdf.read import LABEL, RdfReader
+from starqe.kg.reading.import_task import ImportTask
+from starqe.kg.reading.report import Report
+from tests.kg.rdf.documents import SYNTAX
+from tests.places import DATA
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+NODES = [
+    "<a:a>",
+    "<a:b>",
+    "<http://e.org/é>",
+    "_:x",
+    "_:y.z",
+    "_:1",
+    "<_:x>",
+    "<a>",
+    "<a:a b>",
+    "<a:\\u0062>",
+    "<a:x",
+    "_:-",
+    "_:x.",
+    "_:é",
+]
+NODES += ["<a:[>", "<a:\u2028>"]
+LITERALS = [
+    '"x"',
+    '"x y . <a:a>"@en',
+    '"1"^^<a:int>',
+    f'"1"^^<{XSD}integer>',
+    '"\\"q\\\\\\n"',
+    '"\\u00e9"',
+    '"é"@EN-us',
+    '"half',
+    '"a"@',
+    '"a"b"',
+]
+LITERALS += ['<""x">', '"a"^^<b>', '"a\\x"', "'x'"]
+PREDICATES = ["<a:p>", "<a:q>", f"<{LABEL}>", f"<{REIFIES}>", "_:x", "<p>", '"p"']
+nodes, literals, predicates = st.sampled_from(NODES), st.sampled_from(LITERALS), st.sampled_from(PREDICATES)
+triples = st.builds("<<( {} {} {} )>>".format, nodes, predicates, nodes | literals)
+objects = nodes | literals | triples | st.builds("<<( <a:a> <a:p> {} )>>".format, triples)
+usual = st.builds("{} {} {} .".format, nodes, predicates, objects)
+gaps, ends = st.sampled_from([" ", "  ", "\t", ""]), st.sampled_from(["", " ", "\r", " # end", " ."])
+unusual = st.builds("{}{}{}{}{}{}.{}".format, nodes, gaps, predicates, gaps, objects, gaps, ends)
+lines = st.lists(usual | usual | unusual | st.sampled_from(["", " ", "# said", " .", "<a:a> <a:p>", "<a:a> .", "."]), max_size=12)
+
+
+def read(text: bytes, form: str, keep: bool = True):
+    task = ImportTask(report=Report("skip"), unasserted="keep", literals="keep" if keep else "drop")
+    task.shared(RdfReader).read(io.BytesIO(text), "file", SYNTAX[form])
+    task.finish()
+    graph = task.draft.finish() if len(task.draft) else None
+    report = task.report
+    found = graph and (graph.fingerprint, graph.entities.labels, graph.relations.labels)
+    return found, report.skipped, sorted(report.problems), report.left_out, report.unasserted
+
+
+@given(lines, st.booleans(), st.sampled_from(["\n", ""]), st.sampled_from([8, 200, BULK]))
+@example(["_:x <a:p> <a:b> .", "<_:x> <a:p> <a:b> ."], True, "\n", 8)
+@example(['<a:a> <a:p> "x" .', '<a:a> <a:p> <""x"> .'], True, "\n", 8)
+@example(["<a:a> <a:p> <a:\u2028> ."], True, "\n", BULK)
+@example([f'<a:a> <{LABEL}>  "first" .', f'<a:a> <{LABEL}> "second" .', "<a:a> <a:p> <a:a> ."], True, "\n", BULK)
+@example([f'<a:a> <{LABEL}> "first" .', f'<a:a> <{LABEL}>  "second" .', "<a:a> <a:p> <a:a> ."], True, "\n", BULK)
+def test_it_reads_what_the_parser_reads_and_refuses_what_it_refuses(lines, keep, end, size):
+    """The lines of N-Triples are lines of N-Quads, which the parser reads alone."""
+    text = ("\n".join(lines) + end).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("starqe.kg.rdf.read.BULK", size)
+        assert read(text, "ntriples", keep) == read(text, "nquads", keep)
+
+
+@pytest.mark.skipif(not (DATA / "w3c").is_dir(), reason="the W3C test suites are not here")
+def test_it_reads_the_documents_of_the_w3c_as_the_parser_does():
+    paths = sorted((DATA / "w3c").rglob("*.nt"))
+    assert len(paths) > 100
+    for path in paths:
+        assert read(path.read_bytes(), "ntriples") == read(path.read_bytes(), "nquads"), path
+
+
+def numbered(text: str, terms: Terms, labels=()):
+    found = number_lines(text.encode(), terms, labels)
+    names = np.array(list(terms.ids))
+    return names[found.triples].tolist(), names[found.reified].tolist(), found.others.tolist()
+
+
+def test_usual_lines_need_no_parser_and_each_term_has_one_number():
+    terms = Terms(drop_literals=False)
+    text = f'<a:a> <a:p> <a:b> .\n_:r <{REIFIES}> <<( <a:a> <a:p> "x y" )>> .\n_:r <a:p> "x y" .\n<a:a>  <a:p> <a:b> .\n<a:b> <a:l> "z" .\n'
+    triples = [["a:a", "a:p", "a:b"], ["_:r", "a:p", '""x y"']]
+    assert numbered(text, terms, ["a:l"]) == (triples, [["_:r", "a:a", "a:p", '""x y"']], [3, 4])
+    assert sorted(terms.ids) == ['""x y"', "_:r", "a:a", "a:b", "a:p"]
+
+
+def test_one_malformed_term_leaves_the_new_terms_of_its_block_to_the_parser():
+    terms = Terms(drop_literals=False)
+    assert numbered("<a:a> <a:p> <a:b> .\n", terms)[2] == []
+    assert numbered("<a:a> <a:p> <a:b> .\n<a:a> <a:p> <a:%zz> .\n<a:a> <a:p> <a:c> .\n", terms)[2] == [1, 2]
+    assert numbered("<a:a> <a:p> <//b> .\n<a:b> <a:p> <a:a> .", terms)[2] == [0]
+
+
+@pytest.mark.parametrize("form", ["ntriples", "nquads"])
+def test_many_empty_lines_take_no_memory_for_each(form):
+    text = b"<a:a> <a:p> <a:b> .\n" + b"\n" * 300_000 + b"<a:a> <a:p> .\n"
+    tracemalloc.start()
+    try:
+        _, skipped, problems, *_ = read(text, form)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (skipped, problems[0][:13]) == (1, "file:300002: ")
+    assert peak < 40e6
+
+
+def test_errors_name_the_line_in_a_later_block(monkeypatch):
+    monkeypatch.setattr("starqe.kg.rdf.read.BULK", 64)
+    text = "<a:a> <a:p> <a:b> .\n" * 10 + "<a:a> <a:p> .\n" + "<a:a> <a:p> <a:b> .\n" * 10
+    with pytest.raises(InputError, match=r"^file:11: "):
+        ImportTask().shared(RdfReader).read(io.BytesIO(text.encode()), "file", SYNTAX["ntriples"])
