@@ -1,4 +1,4 @@
-"""The generation of queries once more, in plain Python: every combination of facts, no index, no numbering."""
+"""An independent generation of queries in plain Python: every combination of facts, no index, no numbering."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Solution:
 
 
 def edge_rows(graph: Graph, splits: Sequence[str], fewest: int, most: int) -> list[Edge]:
-    """Gives the distinct main triples with each set of so many pairs that one statement has."""
+    """Returns the distinct main triples with each set of this number of pairs that one statement has."""
     found = set()
     for row in range(len(graph)):
         if SPLITS[graph.split[row]] in splits:
@@ -51,7 +51,7 @@ def degree(graph: Graph, entity: int) -> int:
 
 
 def solutions(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None) -> Iterator[Solution]:
-    """Gives every combination of edge rows that matches, with an edge of the new split."""
+    """Yields every combination of edge rows that matches, with an edge of the new split."""
     context = SPLITS[: SPLITS.index(split) + 1]
     choices = [edge_rows(graph, context, *count) for count in counts]
     new = [set(edge_rows(graph, [split], *count)) for count in counts]
@@ -84,7 +84,7 @@ def collapses(shape: Shape, chosen: Sequence[Edge]) -> bool:
 
 
 def nameless(shape: Shape, edges: Sequence[tuple[int | None, int, int | None, Pairs]]) -> Query:
-    """Gives the same for two queries exactly if renaming their variables makes one of the other."""
+    """Returns equal values for two queries exactly if renaming their variables makes one of the other."""
     variables = [node for node in shape.nodes if node_kind(node) in ("variable", "blank")]
 
     def named(order: Sequence[str]) -> Query:
@@ -98,7 +98,7 @@ def nameless(shape: Shape, edges: Sequence[tuple[int | None, int, int | None, Pa
 
 
 def generated(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None, cap: int | None = None):
-    """Gives every query of a shape, in the nameless form, with its answers."""
+    """Returns every query of a shape, in the nameless form, with its answers."""
     answers: dict[Query, set[int]] = {}
     bag: dict[Query, dict[tuple, int]] = {}
     for solution in solutions(graph, shape, counts, split, hub_threshold):
@@ -116,13 +116,13 @@ def generated(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], spl
 
 
 def read(folder: Path, split: str, shape: Shape) -> list[tuple[Query, list[int]]]:
-    """Gives the queries of a table in the nameless form, with their answers, in the order of the table."""
+    """Returns the queries of a table in the nameless form, with their answers, in the order of the table."""
     table = load_table(table_path(folder, split, shape.name))
     return [(nameless(shape, atoms(table, row)), table.answers[row].tolist()) for row in range(len(table))]
 
 
 def atoms(table: QueryTable, row: int) -> list[tuple[int | None, int, int | None, Pairs]]:
-    """Gives the edges of one query of a table; ends that are to be found are None."""
+    """Returns the edges of one query of a table; ends that are to be found are None."""
     anchors = dict(zip(table.shape.anchors, table.anchors[row].tolist(), strict=True))
     return [
         (anchors.get(head), int(table.relations[row, edge]), anchors.get(tail), tuple(table.pairs_of(row, edge)))
@@ -132,7 +132,7 @@ def atoms(table: QueryTable, row: int) -> list[tuple[int | None, int, int | None
 
 @st.composite
 def shapes(draw: st.DrawFn, max_edges: int = 4) -> Shape:
-    """Gives connected shapes: triangles, edges against the direction, parallel edges, edges between anchors."""
+    """Draws connected shapes: triangles, edges against the direction, parallel edges, edges between anchors."""
     nodes, edges = [TARGET], []
     for _ in range(draw(st.integers(1, max_edges))):
         old = draw(st.sampled_from(nodes))
@@ -153,7 +153,7 @@ OpenEdge = tuple[int, int, int, Pairs, Pairs]
 
 
 def open_edge_rows(graph: Graph, splits: Sequence[str], fewest: int, most: int, values: int) -> list[OpenEdge]:
-    """Gives the distinct main triples with some pairs in a certain order, and each set of so many of the other pairs."""
+    """Returns the distinct main triples with some pairs in a certain order, and each set of this number of other pairs."""
     found = set()
     for row in range(len(graph)):
         if SPLITS[graph.split[row]] in splits:
@@ -167,7 +167,7 @@ def open_edge_rows(graph: Graph, splits: Sequence[str], fewest: int, most: int, 
 
 
 def asked(shape: Shape, chosen: Sequence[OpenEdge]) -> tuple:
-    """Gives the constants of a match: for each edge the anchors at its ends, the relation, the pairs, and the relations of open pairs."""
+    """Returns the constants of a match: for each edge the anchors at its ends, the relation, the pairs, and the relations of open pairs."""
     return tuple(
         (
             edge[0] if node_kind(head) == "anchor" else None,
@@ -181,7 +181,7 @@ def asked(shape: Shape, chosen: Sequence[OpenEdge]) -> tuple:
 
 
 def matches(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None):
-    """Gives every way in which all edges of a shape hold in the context: the constants, the target, and whether an edge is new."""
+    """Yields every way in which all edges of a shape hold in the context: the constants, the target, and whether an edge is new."""
     context = SPLITS[: SPLITS.index(split) + 1]
     values = [len(shape.values_of(edge)) for edge in range(len(shape.edges))]
     choices = [open_edge_rows(graph, context, *count, value) for count, value in zip(counts, values, strict=True)]
@@ -206,7 +206,7 @@ def matches(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split
 
 
 def ways(graph: Graph, shape: Shape, constants: tuple, tree, splits: Sequence[str], bound: dict[str, int]):
-    """Gives every way to make a tree true, by trying all statements: the nodes, and the edges that hold."""
+    """Yields every way to make a tree true, by trying all statements: the nodes, and the edges that hold."""
     match tree:
         case Or():
             for part in tree.parts:
@@ -239,7 +239,7 @@ def holds(graph: Graph, shape: Shape, constants: tuple, edge: int, splits: Seque
 
 
 def answers_of(graph: Graph, shape: Shape, constants: tuple, splits: Sequence[str], new: str | None = None) -> list[int]:
-    """Gives the answers of a query on some splits; only those with a new edge, if a split is named."""
+    """Returns the answers of a query on some splits; only those with a new edge, if a split is named."""
     return sorted(
         {
             bound[TARGET]
@@ -250,7 +250,7 @@ def answers_of(graph: Graph, shape: Shape, constants: tuple, splits: Sequence[st
 
 
 def reduction_of(graph: Graph, shape: Shape, constants: tuple, answer: int) -> tuple[int, bool]:
-    """Gives the least number of edges of a derivation that train lacks, and whether every derivation lacks all of them."""
+    """Returns the least number of edges of a derivation that train lacks, and whether every derivation lacks all of them."""
     found = []
     for bound, edges in ways(graph, shape, constants, shape.formula, SPLITS, {}):
         if bound[TARGET] == answer:
@@ -260,7 +260,7 @@ def reduction_of(graph: Graph, shape: Shape, constants: tuple, answer: int) -> t
 
 
 def formula_of(shape: Shape, constants: tuple) -> str:
-    """Gives the same for two queries exactly if they differ in the names of variables and the order of parts only."""
+    """Returns equal values for two queries exactly if they differ in the names of variables and the order of parts only."""
     variables = [node for node in shape.nodes if node_kind(node) == "variable"]
 
     def written(tree, names: dict[str, str]) -> str:
@@ -278,7 +278,7 @@ def formula_of(shape: Shape, constants: tuple) -> str:
 
 
 def composed(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], split: str, hub_threshold: int | None) -> dict[str, list[int]]:
-    """Gives every query of any shape with its listed answers."""
+    """Returns every query of any shape with its listed answers."""
     context = SPLITS[: SPLITS.index(split) + 1]
     found: dict[str, set[int]] = {}
     for constants, target, new in matches(graph, shape, counts, split, hub_threshold):
@@ -292,7 +292,7 @@ def composed(graph: Graph, shape: Shape, counts: Sequence[tuple[int, int]], spli
 
 
 def constants_of(table: QueryTable, row: int) -> tuple:
-    """Gives the constants of one query of a table, as `asked` does."""
+    """Returns the constants of one query of a table, as `asked` does."""
     return tuple(
         (*edge[:3], edge[3], tuple(relation for relation, _ in table.open_pairs_of(row, number)))
         for number, edge in enumerate(atoms(table, row))

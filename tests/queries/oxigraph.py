@@ -13,7 +13,7 @@ REIFIES = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>"
 
 
 def store_of(graph: Graph, splits: Sequence[str]) -> Store:
-    """Gives a store with a reifier for every statement of some splits."""
+    """Returns a store with a reifier for every statement of some splits."""
     lines = []
     for row in range(len(graph)):
         if SPLITS[graph.split[row]] in splits:
@@ -52,5 +52,5 @@ def sparql(table: QueryTable, row: int) -> str:
 
 
 def answers(store: Store, table: QueryTable, row: int) -> list[int]:
-    """Gives the answers of one query of a table."""
+    """Returns the answers of one query of a table."""
     return sorted(int(solution["target"].value.removeprefix("e:")) for solution in store.query(sparql(table, row)))

@@ -1,5 +1,6 @@
 """Random small graphs, and random connected conjunctive queries over them."""
 
+from collections.abc import Sequence
 from itertools import product
 
 from hypothesis import strategies as st
@@ -11,13 +12,16 @@ from starqe.queries.query import Query
 ENTITIES, RELATIONS, QUALIFIER_RELATIONS = "abcde", "rs", "pq"
 VARIABLES = [Variable(name) for name in ("t", "x", "y")]
 
-statements = st.builds(
-    Statement,
-    st.sampled_from(ENTITIES),
-    st.sampled_from(RELATIONS),
-    st.sampled_from(ENTITIES),
-    st.lists(st.tuples(st.sampled_from(QUALIFIER_RELATIONS), st.sampled_from(ENTITIES[:2])), max_size=3).map(tuple),
-)
+
+def random_statements(
+    entities: Sequence[str], relations: Sequence[str], most_pairs: int, qualifier_relations: Sequence[str] = "pq"
+) -> st.SearchStrategy[Statement]:
+    """Statements over some names; the values of qualifiers are among the first two entities."""
+    some, pair = st.sampled_from(entities), st.tuples(st.sampled_from(qualifier_relations), st.sampled_from(entities[:2]))
+    return st.builds(Statement, some, st.sampled_from(relations), some, st.lists(pair, max_size=most_pairs).map(tuple))
+
+
+statements = random_statements(ENTITIES, RELATIONS, 3)
 
 
 def graphs() -> st.SearchStrategy[Graph]:

@@ -48,7 +48,7 @@ def test_a_variable_without_a_proper_name_is_refused(name):
         Variable(name)
 
 
-def test_a_position_that_is_no_term_is_refused():
+def test_a_position_that_is_not_a_term_is_refused():
     with pytest.raises(QueryError, match="an identifier or a variable, found 7"):
         Atom(7, "r", X)
     with pytest.raises(QueryError, match="found ' a': it begins or ends with white space"):

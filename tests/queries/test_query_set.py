@@ -24,7 +24,7 @@ def test_a_set_says_which_tables_it_has_with_the_shapes_of_the_paper_first(folde
     assert list(tables_of(folder)["train"]) == ["1p", "2i", "0own"]
 
 
-def test_half_written_files_are_no_tables(folder):
+def test_half_written_files_are_not_tables(folder):
     beside = table_path(folder, "train", ".3i.parquet.7.part.parquet")
     beside.write_bytes(b"")
     assert set(tables_of(folder)["train"]) == {"1p", "2i", "0own"}

@@ -52,7 +52,7 @@ def test_edges_collapse_where_they_meet_on_one_side_of_the_arrow():
         ("bad", "", "has a target"),
     ],
 )
-def test_what_is_no_shape_is_refused(name, edges, message):
+def test_what_is_not_a_shape_is_refused(name, edges, message):
     with pytest.raises(QueryError, match=message):
         Shape.parse(name, edges)
 

@@ -7,7 +7,7 @@ from starqe.queries.query_set import table_path
 from starqe.queries.stats import query_set_stats
 
 PAIR = (("q", "v"),)
-# Heads a, b, c, d with 1, 2, 3 and 8 tails: the 1p queries have so many answers.
+# Heads a, b, c, d with 1, 2, 3 and 8 tails: these are the numbers of answers of the 1p queries.
 GRAPH = graph_of(
     train=[Statement(head, "r", f"{head}{i}", PAIR) for head, count in zip("abcd", (1, 2, 3, 8), strict=True) for i in range(count)]
 )

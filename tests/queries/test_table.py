@@ -46,7 +46,7 @@ ROWS = [
 ]
 
 
-def test_pairs_and_answers_stand_at_their_offsets():
+def test_pairs_and_answers_are_at_their_offsets():
     assert content(TABLE) == ROWS
 
 
@@ -66,6 +66,17 @@ def test_a_table_comes_back_from_disk_whole_or_in_part(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["2p.parquet"]
 
 
+def test_a_table_in_several_row_groups_comes_back_whole_or_in_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("starqe.queries.table.FIRST_GROUP", 2)
+    monkeypatch.setattr("starqe.queries.table.ROW_GROUP", 4)
+    order = [0, 1, 2, 2, 1, 0, 1, 0, 2, 1, 2]
+    save_table(TABLE.take(order), tmp_path / "2p.parquet")
+    file = pq.ParquetFile(tmp_path / "2p.parquet")
+    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2, 2, 4, 3]  # worked out by hand
+    for limit in (None, *range(13)):
+        assert content(load_table(tmp_path / "2p.parquet", limit)) == [ROWS[row] for row in order[:limit]]
+
+
 def test_an_empty_table_comes_back_too(tmp_path):
     save_table(TABLE.take([]), tmp_path / "2p.parquet")
     assert len(load_table(tmp_path / "2p.parquet")) == 0
@@ -78,7 +89,7 @@ def test_other_programs_read_plain_columns(tmp_path):
     assert table["qualifier_values_1"].to_pylist() == [[], [80, 90], []]
 
 
-def test_what_is_no_query_table_is_refused(tmp_path):
+def test_what_is_not_a_query_table_is_refused(tmp_path):
     path = tmp_path / "x.parquet"
     with pytest.raises(StorageError, match="cannot read the query table"):
         load_table(path)

@@ -83,7 +83,7 @@ def test_a_reified_table_is_not_reified_again():
         reify(reify(TABLE, ENTITIES, RELATIONS)[0].table, ENTITIES, RELATIONS)
 
 
-def test_undoing_what_is_no_whole_reification_is_refused():
+def test_undoing_what_is_not_a_whole_reification_is_refused():
     parts = reify(TABLE, ENTITIES, RELATIONS)
     with pytest.raises(InputError, match="takes a reified table, found shape '2p'"):
         unreify([Reified(TABLE, np.arange(2))])

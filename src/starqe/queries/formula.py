@@ -4,7 +4,7 @@ A constant is an identifier, so a formula belongs to no particular graph.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
@@ -68,7 +68,9 @@ class Atom:
                 raise QueryError(f"a position of an atom is an identifier or a variable, found {term!r}")
             if problem := identifier_problem(term):
                 raise QueryError(f"an identifier is one line of text without space around it, found {term!r}: {problem}")
-        pairs = sorted(set(self.qualifiers), key=lambda pair: (term_key(pair[0]), term_key(pair[1])))
+        pairs: Iterable[tuple[Term, Term]] = self.qualifiers
+        if len(self.qualifiers) > 1:
+            pairs = sorted(set(pairs), key=lambda pair: (term_key(pair[0]), term_key(pair[1])))
         object.__setattr__(self, "qualifiers", tuple(pairs))
 
     @property
@@ -88,7 +90,7 @@ class Atom:
 
     @property
     def entities(self) -> tuple[Term, ...]:
-        """The positions that stand for entities: head, tail and the values of the pairs."""
+        """The positions of entities: head, tail and the values of the pairs."""
         return (self.head, self.tail, *(value for _, value in self.qualifiers))
 
 
@@ -163,10 +165,10 @@ def formula_key(formula: Formula) -> Key:
 
 
 def in_order(formula: Formula) -> Formula:
-    """Returns the formula in canonical order: nested Ands and Ors are merged, parts are sorted, and each stands once.
+    """Returns the formula in canonical order: nested Ands and Ors are merged, parts are sorted, and duplicates removed.
 
     Raises:
-        QueryError: An And or an Or has no part, or a part is no formula.
+        QueryError: An And or an Or has no part, or a part is not a formula.
     """
     match formula:
         case Atom():
@@ -226,7 +228,7 @@ def free_variables(formula: Formula) -> set[Variable]:
 
 
 def relation_variables(formula: Formula) -> set[Variable]:
-    """Returns the variables that stand for relations, of statements or of qualifiers."""
+    """Returns the variables that range over relations, of statements or of qualifiers."""
     return {
         term for atom in atoms_of(formula) for term in (atom.relation, *(key for key, _ in atom.qualifiers)) if isinstance(term, Variable)
     }

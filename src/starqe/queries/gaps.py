@@ -111,6 +111,13 @@ def stack_gaps(parts: Sequence[Gaps]) -> Gaps:
     return Gaps(head, relation, tail, pairs, answers, weight)
 
 
+def asked_relation(gaps: Gaps) -> IntArray:
+    """Returns the relation whose value is missing: that of the open pair, or the main relation. (n,)."""
+    relation, open_pairs = gaps.relation.copy(), gaps.pair_value == MISSING
+    relation[gaps.pairs.owner[open_pairs]] = gaps.pair_relation[open_pairs]
+    return relation
+
+
 def gaps_of(table: QueryTable, rows: IntArray | Sequence[int]) -> Gaps:
     """Returns queries of one edge as statements with a gap at their target.
 

@@ -1,6 +1,6 @@
 """Queries and query tables: a row of a table as a formula, and a conjunctive query laid out by a shape as a table of one row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -9,10 +9,11 @@ import numpy as np
 from starqe.errors import UnsupportedError
 from starqe.kg.graph import Graph
 from starqe.queries.formula import And, Atom, Formula, Not, Or, Term, Variable
-from starqe.queries.shape import TARGET, Shape, distances, node_kind
+from starqe.queries.query import Query
+from starqe.queries.shape import SHAPES, TARGET, Shape, distances, node_kind
 from starqe.queries.table import QueryTable
 from starqe.queries.tree import Tree
-from starqe.ragged import IntArray, Ragged
+from starqe.ragged import Ragged
 
 TARGET_NAME = "target"
 """The name of the target of a query that comes from a table."""
@@ -21,7 +22,7 @@ Edges = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class _Layout:
     """Atoms in the order of a shape's edges, and constants in the order of its anchors."""
 
     shape: Shape
@@ -29,7 +30,36 @@ class Layout:
     anchors: tuple[str, ...]
 
 
-def lay_out(atoms: Sequence[Atom], target: Variable, shapes: Mapping[str, Shape]) -> Layout:
+def shape_of_query(query: Query) -> Shape:
+    """Returns the shape of a query as it is written: one of the seven of the paper, or a shape named "query".
+
+    Raises:
+        UnsupportedError: The query has no shape: it is not conjunctive over head and tail variables, has several
+            answer variables, an edge from a node to itself, or no anchor.
+    """
+    return _lay_out(query.conjuncts("a shape"), query.target, SHAPES).shape
+
+
+def table_of_query(query: Query, graph: Graph, answers: Iterable[int] = (), shapes: Mapping[str, Shape] = SHAPES) -> QueryTable:
+    """Returns a query as a table of one row, in the direction of the statements (without inverse relations).
+
+    Raises:
+        InputError: An identifier does not occur in the graph.
+        UnsupportedError: The query has no shape.
+    """
+    layout = _lay_out(query.plain_form().conjuncts("a query table"), query.target, shapes)
+    pairs = [sorted((graph.relations.id(str(r)), graph.entities.id(str(v))) for r, v in atom.qualifiers) for atom in layout.atoms]
+    found = np.unique(np.fromiter(answers, np.int32))
+    return QueryTable(
+        layout.shape,
+        graph.entities.ids(layout.anchors)[None],  # (1, A)
+        graph.relations.ids(str(atom.relation) for atom in layout.atoms)[None],  # (1, E)
+        Ragged.of_lists(pairs, 2),
+        Ragged.of_counts([len(found)], found),
+    )
+
+
+def _lay_out(atoms: Sequence[Atom], target: Variable, shapes: Mapping[str, Shape]) -> _Layout:
     """Finds the shape of atoms: one of those given, up to renaming, or else a shape named "query".
 
     Raises:
@@ -46,18 +76,12 @@ def lay_out(atoms: Sequence[Atom], target: Variable, shapes: Mapping[str, Shape]
             node_of = {
                 node: own for edge, place in zip(shape.edges, order, strict=True) for node, own in zip(edge, edges[place], strict=True)
             }
-            return Layout(shape, tuple(atoms[place] for place in order), tuple(constants[node_of[anchor]] for anchor in shape.anchors))
+            return _Layout(shape, tuple(atoms[place] for place in order), tuple(constants[node_of[anchor]] for anchor in shape.anchors))
     shape = Shape("query", tuple(edges))
-    return Layout(shape, tuple(atoms), tuple(constants[anchor] for anchor in shape.anchors))
+    return _Layout(shape, tuple(atoms), tuple(constants[anchor] for anchor in shape.anchors))
 
 
-def diameter(atoms: Sequence[Atom]) -> int:
-    """The longest of the shortest paths between two nodes, walked in either direction."""
-    edges, _ = _named(atoms, None)
-    return max(max(distances(edges, node).values()) for edge in edges for node in edge)
-
-
-def _named(atoms: Sequence[Atom], target: Variable | None) -> tuple[Edges, dict[str, str]]:
+def _named(atoms: Sequence[Atom], target: Variable) -> tuple[Edges, dict[str, str]]:
     """Names the nodes as a shape does; also returns the constant of each anchor.
 
     Every occurrence of a constant is an anchor of its own, as in the tables of generated queries, where two anchors may
@@ -65,7 +89,7 @@ def _named(atoms: Sequence[Atom], target: Variable | None) -> tuple[Edges, dict[
     """
     for apart in (True, False):
         anchor_names, variable_names = _names("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), _names("xyzuvw")
-        nodes: dict[tuple[Term, int | None], str] = {} if target is None else {(target, None): TARGET}
+        nodes: dict[tuple[Term, int | None], str] = {(target, None): TARGET}
         constants: dict[str, str] = {}
         edges: Edges = []
         for place, atom in enumerate(atoms):
@@ -108,8 +132,8 @@ def _match(edges: Edges, shape: Shape) -> list[int] | None:
     return extend([], {}) if shape.plain and len(edges) == len(shape.edges) else None
 
 
-def formula_of_row(table: QueryTable, row: int, graph: Graph) -> Formula:
-    """Returns the formula of one query of a table, with the target named `TARGET_NAME`.
+def query_of_row(table: QueryTable, row: int, graph: Graph) -> Query:
+    """Returns one query of a table, with the target named `TARGET_NAME`.
 
     Raises:
         UnsupportedError: The table is reified.
@@ -139,20 +163,4 @@ def formula_of_row(table: QueryTable, row: int, graph: Graph) -> Formula:
             case Or():
                 return Or(tuple(map(formula, tree.parts)))
 
-    return formula(shape.formula)
-
-
-def table_of(plan: Layout, graph: Graph, answers: IntArray) -> QueryTable:
-    """Returns a table of one row.
-
-    Raises:
-        InputError: An identifier does not occur in the graph.
-    """
-    pairs = [sorted((graph.relations.id(str(r)), graph.entities.id(str(v))) for r, v in atom.qualifiers) for atom in plan.atoms]
-    return QueryTable(
-        plan.shape,
-        graph.entities.ids(plan.anchors)[None],  # (1, A)
-        graph.relations.ids(str(atom.relation) for atom in plan.atoms)[None],  # (1, E)
-        Ragged.of_lists(pairs, 2),
-        Ragged.of_counts([len(answers)], answers.astype(np.int32)),
-    )
+    return Query(formula(shape.formula), (Variable(TARGET_NAME),))

@@ -11,21 +11,19 @@ constant is its identifier, a variable ``{"variable": name}``.
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starqe.errors import QueryError
 from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
-
-if TYPE_CHECKING:
-    from starqe.queries.query import Query
+from starqe.queries.query import Query
 
 FORMAT, VERSION = "starqe query", 1
 _COMPOSED: dict[str, type[And[Any]] | type[Or[Any]]] = {"and": And, "or": Or}
 _DEPTH = 100
 
 
-def to_json(query: "Query") -> str:
-    """Writes a query as JSON text."""
+def query_to_json(query: Query) -> str:
+    """Writes a query as JSON text that `query_from_json` reads back to an equal query."""
     answers = [variable.name for variable in query.answers]
     return json.dumps({"format": FORMAT, "version": VERSION, "answers": answers, "formula": _plain(query.formula)}, ensure_ascii=False)
 
@@ -52,11 +50,11 @@ def _plain_term(term: Term) -> str | dict[str, str]:
     return {"variable": term.name} if isinstance(term, Variable) else term
 
 
-def from_json(content: str | bytes) -> tuple[Formula, tuple[Variable, ...]]:
-    """Reads the formula and the answer variables of a query.
+def query_from_json(content: str | bytes) -> Query:
+    """Reads a query from JSON text.
 
     Raises:
-        QueryError: It is no JSON, not a query, or of a newer version.
+        QueryError: It is not JSON, not a query, of a newer version, or a query that breaks a rule.
     """
     try:
         values = json.loads(content)
@@ -72,7 +70,7 @@ def from_json(content: str | bytes) -> tuple[Formula, tuple[Variable, ...]]:
     answers = values["answers"]
     if not isinstance(answers, list):
         raise QueryError(f'"answers" is a list of names of variables, found {_short(answers)}')
-    return _formula(values["formula"], 0), tuple(map(Variable, answers))
+    return Query(_formula(values["formula"], 0), tuple(map(Variable, answers)))
 
 
 def _formula(values: Any, depth: int) -> Formula:

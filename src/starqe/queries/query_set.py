@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
-from starqe.folders import is_unused, new_file, read_header, write_header
+from starqe.folders import is_unused, new_file, read_header, sweep, write_header
 from starqe.kg import SPLITS, Graph
 from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.shape import ALL_SHAPES, Shape
@@ -68,17 +68,18 @@ def claim(folder: Path, graph: Graph, settings: QuerySettings) -> None:
     if found["settings"] != wanted:
         changed = sorted(key for key in wanted.keys() | found["settings"].keys() if found["settings"].get(key) != wanted.get(key))
         raise StorageError(f"{folder} holds queries made with other settings ({', '.join(changed)}). Choose another folder")
+    sweep(folder)
 
 
 def finished(path: Path, shape: Shape, header: Mapping[str, Any]) -> int | None:
-    """Returns the number of queries of an existing table, or None if there is none.
+    """Returns the number of queries of a table, or None if the file does not exist.
 
     Raises:
         StorageError: The file is another table, or damaged.
     """
     if not path.exists():
         return None
-    found, count, _ = table_about(path)
+    found, count = table_about(path)
     if found != {"shape": shape.name, "edges": shape.text, **header}:
         raise StorageError(f"{path} is not the expected table (another shape of the same name?). Choose another folder")
     return count
@@ -91,12 +92,17 @@ def tables_of(folder: Path) -> dict[str, dict[str, int]]:
         StorageError: The folder is not a query set, or a table is damaged.
     """
     read_query_set(folder)
-    found: dict[str, dict[str, int]] = {}
+    return {split: {name: table_about(path)[1] for name, path in paths.items()} for split, paths in _paths(folder).items()}
+
+
+def _paths(folder: Path) -> dict[str, dict[str, Path]]:
+    """Lists the files of the tables of a query set, without opening them: split -> shape -> file."""
+    found: dict[str, dict[str, Path]] = {}
     for split in SPLITS:
         shapes = {path.stem: path for path in sorted((folder / split).glob("[!.]*.parquet"))}
         if shapes:
             order = [*(name for name in ALL_SHAPES if name in shapes), *(name for name in shapes if name not in ALL_SHAPES)]
-            found[split] = {name: table_about(shapes[name])[1] for name in order}
+            found[split] = {name: shapes[name] for name in order}
     return found
 
 
@@ -133,21 +139,22 @@ def load_queries(
     """
     if graph is not None:
         check_graph(folder, graph)
-    if not reified and read_query_set(folder)["settings"].get("variant") == "reified":
+    about = read_query_set(folder)
+    if not reified and about["settings"].get("variant") == "reified":
         raise UnsupportedError(
             f"{folder} holds reified queries, which are made for other tools. Models reify queries themselves (train.variant): give the "
             "folder of the qualified queries"
         )
-    available = tables_of(folder)
+    available = _paths(folder)
     if split not in available:
         raise InputError(f"{folder} has queries for {_listed(available)}, and not for '{split}'")
     wanted = list(available[split] if shapes is None else shapes)
     if lacking := [shape for shape in wanted if shape not in available[split]]:
         raise InputError(f"{folder} has {split} queries of the shapes {_listed(available[split])}, and not of {_listed(lacking)}")
-    tables = {shape: load_table(table_path(folder, split, shape), limit) for shape in wanted}
+    tables = {shape: load_table(available[split][shape], limit) for shape in wanted}
     if graph is not None:
         for shape, table in tables.items():
-            _check_ids(graph, unreified(table) if "reified" in table.header else table, str(table_path(folder, split, shape)))
+            _check_ids(graph, unreified(table) if "reified" in table.header else table, str(available[split][shape]))
     return tables
 
 

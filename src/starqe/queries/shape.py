@@ -89,7 +89,7 @@ class Shape:
             raise QueryError(f"shape '{self.name}': every node is connected with the target, found parts in '{self.text}'")
 
     def _check_tree(self) -> None:
-        """Checks that every alternative binds the target, and that negated parts speak of what is bound."""
+        """Checks that every alternative binds the target, and that negated parts share a variable with the rest."""
         for branch in self.branches:
             bound = self.nodes_of(branch.edges)
             if TARGET not in bound:

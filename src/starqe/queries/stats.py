@@ -9,7 +9,7 @@ import numpy as np
 
 from starqe.errors import InputError, StorageError
 from starqe.kg import Graph
-from starqe.queries.exact.answers import EASY_AND_ALL
+from starqe.queries.exact.answering import EASY_AND_ALL
 from starqe.queries.exact.reduction import class_order, reductions
 from starqe.queries.generate.hubs import THRESHOLD, hub_stats
 from starqe.queries.query_set import check_graph, load_queries, read_query_set, table_path, tables_of

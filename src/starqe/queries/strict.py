@@ -8,11 +8,17 @@ from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from starqe.errors import QueryError
-from starqe.queries.formula import Atom, Term, Variable, term_key
+from starqe.queries.formula import And, Atom, Term, Variable, term_key
+from starqe.queries.query import Query
 
 
-def strictness_problem(atoms: Sequence[Atom], target: Variable) -> str | None:
-    """Returns which of the three rules a conjunction breaks as written, or None."""
+def strictness_problem(query: Query) -> str | None:
+    """Returns which of the three rules a query breaks as it is written, or None if it is strict.
+
+    Raises:
+        UnsupportedError: The query is not conjunctive over head and tail variables, or has several answer variables.
+    """
+    atoms, target = query.conjuncts("the paper's definition"), query.target
     order: TopologicalSorter[Term] = TopologicalSorter()
     for atom in atoms:
         order.add(atom.tail, atom.head)
@@ -30,12 +36,16 @@ def strictness_problem(atoms: Sequence[Atom], target: Variable) -> str | None:
     return None
 
 
-def strict_atoms(atoms: Sequence[Atom], target: Variable) -> list[Atom]:
-    """Inverts atoms until the query is strict: towards the target, away from the entities.
+def strict_form(query: Query) -> Query:
+    """Returns a strict query with the same answers, with some atoms inverted; the query itself if it is strict already.
 
     Raises:
         QueryError: No choice of directions makes the query strict.
+        UnsupportedError: The query is not conjunctive over head and tail variables, or has several answer variables.
     """
+    if strictness_problem(query) is None:
+        return query
+    atoms, target = query.conjuncts("the paper's definition"), query.target
     for atom in atoms:
         if atom.head == atom.tail:
             raise QueryError(f"a strict query has no cycle, and no inverse relation removes the edge from {atom.head} to itself")
@@ -49,7 +59,8 @@ def strict_atoms(atoms: Sequence[Atom], target: Variable) -> list[Atom]:
     def place(term: Term) -> tuple[bool, int, tuple[int, str]]:
         return isinstance(term, Variable), -far[term], term_key(term)
 
-    return [atom if place(atom.head) < place(atom.tail) else atom.turned for atom in atoms]
+    # Every atom leads towards the target and away from the entities.
+    return Query(And(tuple(atom if place(atom.head) < place(atom.tail) else atom.turned for atom in atoms)), query.answers)
 
 
 def _distances(atoms: Sequence[Atom], start: Term) -> dict[Term, int]:

@@ -23,7 +23,8 @@ FORMAT, VERSION = "starqe queries", 2
 PLAIN = 1
 """The version of tables whose shape is a conjunction over heads and tails: earlier programs read them."""
 METADATA, CHECKSUMS = b"starqe", b"starqe checksums"
-ROW_GROUP = 2**17
+FIRST_GROUP, ROW_GROUP = 2**12, 2**17
+"""The rows of the first row group, and the most of any: groups double in between, so that a few rows can be read without many others."""
 RENEW = "Delete it and make the queries again"
 
 
@@ -104,6 +105,8 @@ class QueryTable(PairColumns):
 
 def stack(tables: Sequence[QueryTable]) -> QueryTable:
     """Concatenates tables of one shape."""
+    if len(tables) == 1:
+        return tables[0]
     return QueryTable(
         tables[0].shape,
         np.concatenate([table.anchors for table in tables]),
@@ -179,11 +182,12 @@ def table_writer(path: Path, shape: Shape, header: Mapping[str, Any]) -> Iterato
 
         def write(part: pa.Table) -> None:
             nonlocal rows
-            for start in range(0, len(part), ROW_GROUP):
-                group = part.slice(start, ROW_GROUP).cast(schema)
+            start = 0
+            while start < len(part):
+                group = part.slice(start, min(max(rows, FIRST_GROUP), ROW_GROUP)).cast(schema)
                 writer.write_table(group, row_group_size=ROW_GROUP)
                 sums.append(_content_checksum(group))
-                rows += len(group)
+                rows, start = rows + len(group), start + len(group)
 
         yield write
         writer.add_key_value_metadata({CHECKSUMS: json.dumps({"header": checksum(about.encode()), "rows": rows, "groups": sums})})
@@ -216,39 +220,43 @@ def load_table(path: Path, limit: int | None = None) -> QueryTable:
     Raises:
         StorageError: The file is missing, damaged, not a query table, or of a newer version.
     """
-    with _reading(path):
-        header, _, sums = table_about(path)
+    with _reading(path), pq.ParquetFile(path) as about:
+        header, sums = _about(path, about)
         shape = Shape.parse(header.pop("shape"), header.pop("edges"))
         schema = table_schema(shape)
-        with open_parquet(path, path, schema, None, RENEW) as file:
-            groups: list[pa.Table] = []
-            rows = 0
-            while len(groups) < file.num_row_groups and (limit is None or rows < limit):
-                group = file.read_row_group(len(groups), columns=schema.names).select(schema.names)
-                if sums is not None and sums[len(groups)] != (found := _content_checksum(group)):
-                    raise StorageError(f"{path}: damaged (checksum {found}, recorded {sums[len(groups)]}). {RENEW}")
-                groups.append(group)
-                rows += len(group)
-        content = pa.concat_tables(groups).slice(0, limit) if groups else schema.empty_table()
-        return from_arrow(path, shape, content, header)
+        with open_parquet(path, path, schema, None, RENEW, about.metadata) as file:
+            parts: list[QueryTable] = []
+            left = file.metadata.num_rows if limit is None else min(limit, file.metadata.num_rows)
+            while left > 0:
+                group = file.read_row_group(len(parts), columns=schema.names).select(schema.names)
+                if sums is not None and sums[len(parts)] != (found := _content_checksum(group)):
+                    raise StorageError(f"{path}: damaged (checksum {found}, recorded {sums[len(parts)]}). {RENEW}")
+                parts.append(from_arrow(path, shape, group.slice(0, left), header))
+                left -= len(group)
+        return stack(parts) if parts else from_arrow(path, shape, schema.empty_table(), header)
 
 
-def table_about(path: Path) -> tuple[dict[str, Any], int, list[str] | None]:
-    """Reads the metadata of a table: its header, the number of its rows, and the checksums of its row groups.
+def table_about(path: Path) -> tuple[dict[str, Any], int]:
+    """Reads the metadata of a table: its header and the number of its rows.
 
     Raises:
         StorageError: The file is missing, damaged, not a query table, or of a newer version.
     """
     with _reading(path), pq.ParquetFile(path) as file:
-        raw = file.metadata.metadata or {}
-        header, rows = read_metadata(path, raw), int(file.metadata.num_rows)
-        if CHECKSUMS not in raw:
-            return header, rows, None  # written by an earlier version
-        said = json.loads(raw[CHECKSUMS])
-        sums = [str(found) for found in said["groups"]]
-        if (said["header"], said["rows"], len(sums)) != (checksum(raw[METADATA]), rows, file.num_row_groups):
-            raise StorageError(f"{path}: damaged (its header is not what was written). {RENEW}")
-        return header, rows, sums
+        return _about(path, file)[0], int(file.metadata.num_rows)
+
+
+def _about(path: Path, file: pq.ParquetFile) -> tuple[dict[str, Any], list[str] | None]:
+    """Reads the header of a table and the checksums of its row groups; an earlier version wrote none."""
+    raw = file.metadata.metadata or {}
+    header = read_metadata(path, raw)
+    if CHECKSUMS not in raw:
+        return header, None
+    recorded = json.loads(raw[CHECKSUMS])
+    sums = [str(found) for found in recorded["groups"]]
+    if (recorded["header"], recorded["rows"], len(sums)) != (checksum(raw[METADATA]), file.metadata.num_rows, file.num_row_groups):
+        raise StorageError(f"{path}: damaged (its header is not what was written). {RENEW}")
+    return header, sums
 
 
 @contextlib.contextmanager
@@ -299,16 +307,16 @@ def from_arrow(path: Path, shape: Shape, content: pa.Table, header: Mapping[str,
     of_edge = []
     for edge in range(edges):
         relations[:, edge] = content[f"relation_{edge}"].to_numpy()
-        keys, values = (_ragged(content[f"qualifier_{name}_{edge}"]) for name in ("relations", "values"))
-        if not np.array_equal(keys.counts, values.counts):
+        (number, keys), (number_of_values, values) = (_flat(content[f"qualifier_{name}_{edge}"]) for name in ("relations", "values"))
+        if not np.array_equal(number, number_of_values):
             raise StorageError(f"{path}: damaged (edge {edge} has qualifier relations without values). {RENEW}")
-        counts[:, edge] = keys.counts
+        counts[:, edge] = number
         of_edge.append((keys, values))
     pairs = Ragged.of_counts(counts.ravel(), np.empty((counts.sum(), 2), np.int32))
     for edge, (keys, values) in enumerate(of_edge):
-        place = pairs.places(np.arange(edge, n * edges, edges)).items
-        pairs.items[place, 0], pairs.items[place, 1] = keys.items, values.items
-    answers = _ragged(content["answers"])
+        place = Ragged.ranges(pairs.offsets[edge:-1:edges], counts[:, edge]).items
+        pairs.items[place, 0], pairs.items[place, 1] = keys, values
+    answers = Ragged.of_counts(*_flat(content["answers"]))
     value_relations = np.empty((n, len(shape.slots)), np.int32)
     for i, slot in enumerate(shape.slots):
         value_relations[:, i] = content[value_column(*slot)].to_numpy()
@@ -328,12 +336,10 @@ def _lists(offsets: IntArray, values: IntArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int32()))
 
 
-def _ragged(column: pa.ChunkedArray) -> Ragged:
-    """Returns a column of lists of numbers as ragged rows."""
-    counts, values = [], []
-    for chunk in column.chunks:
-        counts.append(chunk.value_lengths().to_numpy(zero_copy_only=False))
-        values.append(chunk.flatten().to_numpy(zero_copy_only=False))
-    if not counts:
-        return Ragged.empty(0)
-    return Ragged.of_counts(np.concatenate(counts), np.concatenate(values).astype(np.int32, copy=False))
+def _flat(column: pa.ChunkedArray) -> tuple[IntArray, IntArray]:
+    """Returns the lengths and the numbers of a column of lists."""
+    if not column.num_chunks:
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    counts = [chunk.value_lengths().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    values = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(counts), np.concatenate(values).astype(np.int32, copy=False)

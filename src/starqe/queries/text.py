@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from starqe.errors import UnsupportedError
 from starqe.queries.formula import And, Atom, Formula, Not, Same, Term, Variable, free_variables
-from starqe.queries.variants import REIFYING
 
 if TYPE_CHECKING:
     from starqe.queries.query import Query
 
 Label = Callable[[str], str]
+
+REIFYING = ("rdf:subject", "rdf:predicate", "rdf:object")
+"""The relations of standard RDF reification, in the order that reified tables give their ids after the relations of the graph."""
 
 
 def term_text(term: Term, label: Label = str) -> str:

@@ -22,8 +22,6 @@ from starqe.ragged import IntArray, Ragged
 
 Variant = Literal["qualified", "triple-only", "reified"]
 """The variants of queries: unchanged, without qualifier pairs, and as plain triples by standard RDF reification."""
-REIFYING = ("rdf:subject", "rdf:predicate", "rdf:object")
-"""The new relations of reified tables, in the order of their ids after the relations of the graph."""
 
 _SUFFIX = "-reified-"
 

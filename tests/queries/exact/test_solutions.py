@@ -21,7 +21,7 @@ T, X, Y = map(Variable, "txy")
 
 
 def hub(members: int) -> Graph:
-    """A hub with so many members, each of which likes the next one."""
+    """A hub with this number of members, each of which likes the next one."""
     names = [f"m{i:04}" for i in range(members)]
     likes = [Statement(one, "likes", other) for one, other in pairwise(names)]
     return graph_of([*(Statement(name, "is", "hub") for name in names), *likes])
@@ -139,6 +139,19 @@ def test_the_first_row_with_an_entity_given_is_one_of_its_rows(data):
         (row,) = listed(solve(known, query, given={query.target: id_}), graph, 1)
         assert row in tried
         assert row[0] == graph.entities.identifier(id_)
+
+
+@given(st.data())
+def test_the_rows_among_some_are_those_that_hold(data):
+    graph = data.draw(graphs())
+    query, entities = data.draw(queries(graph)), len(graph.entities)
+    wanted = data.draw(st.permutations(query.variables))[: data.draw(st.integers(1, len(query.variables)))]
+    row = st.tuples(*[st.integers(0, entities - 1)] * len(wanted))
+    among = np.array(data.draw(st.lists(row, min_size=1, max_size=30)))
+    tried = {tuple(values[query.variables.index(variable)] for variable in wanted) for values in brute_force(graph, ALL, query)}
+    names = {tuple(graph.entities.identifier(id_) for id_ in ids) for ids in among.tolist()}
+    found = listed(solve(graph.known(ALL), query, wanted, among=among), graph)
+    assert sorted(found) == sorted(names & tried)
 
 
 def test_wd50k_hubs_are_counted_before_anything_is_listed(wd50k):

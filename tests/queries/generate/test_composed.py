@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from starqe.kg import SPLITS, Statement, graph_of
 from starqe.queries import SHAPES as PAPER
-from starqe.queries import Query, QuerySettings, QueryTable, Shape, answer_rows, easy_and_hard, load_table, sample, save_table
+from starqe.queries import QuerySettings, QueryTable, Shape, answer_rows, easy_and_hard, load_table, sample, save_table
 from starqe.queries.exact.reduction import reductions
 from starqe.queries.generate.sql import SqlEngine
+from starqe.queries.layout import query_of_row
 from starqe.queries.shape import MORE_SHAPES
 from starqe.queries.table import from_arrow, stack
+from starqe.queries.text import logic
 from starqe.ragged import Ragged
 from tests.queries import brute_force, oxigraph
 from tests.queries.strategies import graphs, statements
@@ -207,4 +209,4 @@ def test_a_table_of_these_shapes_is_stored_with_a_newer_version(name, tmp_path):
 )
 def test_a_row_is_a_formula(name, text):
     table = generated(GRAPH, MORE_SHAPES[name], "test", QuerySettings())
-    assert f"?target : {text}" in {Query.from_row(table, row, GRAPH).logic() for row in range(len(table))}
+    assert f"?target : {text}" in {logic(query_of_row(table, row, GRAPH)) for row in range(len(table))}

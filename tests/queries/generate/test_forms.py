@@ -51,6 +51,7 @@ def test_reified_queries_are_plain_triples_that_lead_back_to_the_same_queries(tm
         assert same(unreified(table), qualified[name.partition("-reified")[0]])
 
 
+@pytest.mark.full
 def test_reified_tables_are_split_by_the_numbers_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "SLICE", 7, raising=False)
     counts = tables_of(written(tmp_path / "q", variant="reified", qualifiers="0-1"))["test"]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Statement, embedded_graph, graph_of
-from starqe.queries import SHAPES, Query, QuerySettings, Shape, answer, load_queries, sample, sample_queries, turned
+from starqe.queries import SHAPES, QuerySettings, Shape, answer, load_queries, sample, sample_queries, turned
+from starqe.queries.layout import query_of_row
 from tests.kg.strategies import graphs
 
 
@@ -24,7 +25,7 @@ def test_the_only_query_of_a_tiny_graph_is_found_with_all_its_answers() -> None:
     graph = graph_of(train=[Statement("a", "r", "b", (("q", "v"),)), Statement("b", "s", "c"), Statement("b", "s", "d")])
     table = sample(graph, SHAPES["2p"], 10, "train", [(1, 1), (0, 0)])
     assert len(table) == 1
-    query = Query.from_row(table, 0, graph)
+    query = query_of_row(table, 0, graph)
     assert str(query) == "?target : ∃x . r{q: v}(a, ?x) ∧ s(?x, ?target)"
     assert [graph.entities.identifier(entity) for entity in table.answers[0]] == ["c", "d"]
 
@@ -43,7 +44,7 @@ def test_every_query_has_the_qualifiers_that_were_asked_for_and_exactly_its_answ
     known, older = science.known(["train", "valid", "test"]), science.known(["train", "valid"])
     needs_new = 0
     for row in range(len(table)):
-        query = Query.from_row(table, row, science)
+        query = query_of_row(table, row, science)
         assert answer(known, query).tolist() == table.answers[row].tolist()
         needs_new += len(answer(older, query)) < len(table.answers[row])
     assert needs_new > 0
@@ -52,7 +53,7 @@ def test_every_query_has_the_qualifiers_that_were_asked_for_and_exactly_its_answ
 def test_queries_are_distinct_and_the_same_seed_draws_the_same(science: Graph) -> None:
     tables = [sample(science, SHAPES["2i"], 200, "train", [(0, 2)] * 2, seed) for seed in (1, 1, 2)]
     assert [tables[0].anchors.tolist() == other.anchors.tolist() for other in tables[1:]] == [True, False]
-    queries = {Query.from_row(tables[0], row, science) for row in range(200)}
+    queries = {query_of_row(tables[0], row, science) for row in range(200)}
     assert len(queries) > 190  # of 200 rows; the two edges of a 2i may stand in either order
 
 
@@ -61,7 +62,7 @@ def test_training_queries_use_training_statements_only(science: Graph) -> None:
     known = science.known(["train"])
     assert len(table) == 300
     for row in range(len(table)):
-        assert answer(known, Query.from_row(table, row, science)).tolist() == table.answers[row].tolist() != []
+        assert answer(known, query_of_row(table, row, science)).tolist() == table.answers[row].tolist() != []
 
 
 def test_a_circle_is_refused_by_name(science: Graph) -> None:
@@ -74,7 +75,7 @@ def test_a_circle_is_refused_by_name(science: Graph) -> None:
 def test_on_any_graph_what_is_drawn_has_an_answer(graph: Graph, name: str, most: int) -> None:
     table = sample(graph, SHAPES[name], 5, "test", [(0, most)] * len(SHAPES[name].edges))
     for row in range(len(table)):
-        found = answer(graph.known(["train", "valid", "test"]), Query.from_row(table, row, graph)).tolist()
+        found = answer(graph.known(["train", "valid", "test"]), query_of_row(table, row, graph)).tolist()
         assert found == table.answers[row].tolist() != []
 
 

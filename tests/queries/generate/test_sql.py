@@ -16,7 +16,7 @@ def test_a_key_gives_back_the_numbers_it_was_packed_from(radix):
             assert list(found) == numbers
 
 
-def test_the_first_edge_stands_lowest_in_a_key():
+def test_the_first_edge_is_lowest_in_a_key():
     with duckdb.connect() as database:
         assert database.sql(f"SELECT {pack(['2', '3'], [10, 10])}").fetchall() == [(32,)]
 

@@ -1,4 +1,4 @@
-"""Texts that are not SPARQL are told so, with an example that this graph answers."""
+"""Texts that are not SPARQL are refused as such, with an example that this graph answers."""
 
 import pytest
 

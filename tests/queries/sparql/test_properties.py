@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,19 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
-from starqe.errors import SparqlError
+from starqe.errors import SparqlError, UnsupportedError
 from starqe.kg import SPLITS, Graph, Statement, graph_of
 from starqe.kg.iris import Names
 from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
-from starqe.queries.exact.answers import answer
+from starqe.queries.exact.answering import answer
 from starqe.queries.formula import Variable
 from starqe.queries.query import Query
 from starqe.queries.sparql.read import read_sparql
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.sparql.write import write_sparql
+from tests.few_and_many import check_examples, few_and_many
+from tests.queries.renaming import equal_but_for_names, renamed
 from tests.queries.sparql.test_read import GRAPH, MEANINGS, PROLOGUE
 from tests.queries.sparql.test_syntax import REFUSED
 from tests.queries.strategies import graphs, queries
@@ -27,7 +31,7 @@ LENIENT = settings(max_examples=30, suppress_health_check=list(HealthCheck))
 
 
 def store_of(graph: Graph) -> Store:
-    """Gives a store with the graph as it is exported, all splits as one."""
+    """Returns a store with the graph as it is exported, all splits as one."""
     store = Store()
     with tempfile.TemporaryDirectory() as folder:
         (path,) = write_nquads(graph, Path(folder) / "graph.nq", graph.names)
@@ -103,7 +107,7 @@ def check_spelling(data: st.DataObject) -> None:
     read = read_sparql(text, graph).query
     named = {variable.name: f"z{variable.name}" for variable in query.variables if variable != query.target}
     assert len(read.all_atoms) == len(query.plain_form().all_atoms)
-    assert read.canonical() == query.plain_form().renamed(named).canonical()
+    assert equal_but_for_names(read, renamed(query.plain_form(), named))
     assert answers_of_store(store_of(graph), text, graph, "t") == answers(graph, read) == answers(graph, query)
 
 
@@ -111,21 +115,14 @@ def check_spelling(data: st.DataObject) -> None:
 def test_a_query_is_read_as_it_is_written(data):
     graph = data.draw(graphs())
     query = data.draw(queries(graph)).plain_form()
-    assert read_sparql(query.sparql(graph.names), graph).query == query
-    assert read_sparql(query.canonical().sparql(graph.names), graph).query == query.canonical()
+    assert read_sparql(write_sparql(query, graph.names), graph).query == query
+    other = renamed(query, {"t": "x0", "x": "t", "y": "answer"})
+    assert read_sparql(write_sparql(other, graph.names), graph).query == other
 
 
-@LENIENT
-@given(st.data())
-def test_every_way_to_write_a_query_means_the_same_to_starqe_and_to_a_store(data):
-    check_spelling(data)
-
-
-@pytest.mark.slow
-@settings(LENIENT, max_examples=300)
-@given(st.data())
-def test_every_way_to_write_a_query_means_the_same_many_times(data):
-    check_spelling(data)
+@pytest.mark.parametrize("examples", few_and_many(30, 300))
+def test_every_way_to_write_a_query_means_the_same_to_starqe_and_to_a_store(examples):
+    check_examples(check_spelling, examples, LENIENT)
 
 
 @pytest.mark.parametrize("body", [body for body, _ in MEANINGS if "~ :r" not in body])
@@ -185,7 +182,8 @@ def check_mutation(text: str) -> None:
     target = request.query.target.name
     found = answers_of_store(STORE, text, GRAPH, target)  # a SyntaxError here would be a text that only we accept
     if request.limit is None and not request.offset and not re.search(r"~\s*[^?$_\s{]", text):
-        assert found == answers(GRAPH, request.query)
+        with suppress(UnsupportedError):  # a variable in a qualifier or as a relation, which tests/conformance compare
+            assert found == answers(GRAPH, request.query)
 
 
 @settings(LENIENT, max_examples=100)

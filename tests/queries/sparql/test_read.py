@@ -11,6 +11,7 @@ from starqe.queries.formula import Atom, Variable
 from starqe.queries.query import Query
 from starqe.queries.sparql.read import read_sparql
 from starqe.queries.sparql.request import SparqlRequest
+from starqe.queries.sparql.write import write_sparql
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
 B1, B2 = Variable("blank1"), Variable("blank2")
@@ -161,7 +162,7 @@ WRONG = [
     ("SELECT ?x { :a r:r ?x ~ ?known {| r:q :v |} }", "?known", "found the reserved ?known"),
     ("SELECT ?x { :a r:r ?x VALUES ?score { :a } }", "?score", "found the reserved ?score"),
     ("SELECT ?x { ?y r:r ?x . VALUES (?y ?z) { (:a) } }", "(:a)", "a value for each variable, found 2 and 1"),
-    ("SELECT ?x { << :a r:r ?x ~ ?r >> r:q :v . << :a r:s ?x ~ ?r >> r:q :v }", "?r >> r:q :v }", "a reifier stands for one statement"),
+    ("SELECT ?x { << :a r:r ?x ~ ?r >> r:q :v . << :a r:s ?x ~ ?r >> r:q :v }", "?r >> r:q :v }", "a reifier belongs to one statement"),
     ("SELECT ?x { :a r:r _:b OPTIONAL { _:b r:s ?x } }", "_:b r:s", "a blank node belongs to one group"),
     ("SELECT ?x { :a r:r ?x } LIMIT 9999999999999999999", "9999999999999999999", "at most 18 digits, found 19"),
 ]
@@ -186,10 +187,10 @@ def test_the_number_of_atoms_is_bounded_where_asked():
     assert read("SELECT ?x { :a r:r ?x . << :a r:r ?x >> r:q :v }", max_atoms=1)
 
 
-def test_identifiers_that_stand_for_reification_are_read_as_they_are_written():
+def test_identifiers_of_the_reification_vocabulary_are_read_as_they_are_written():
     reifies = "http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies"
     graph = graph_of([Statement("a", reifies, "b"), Statement("a", "r", "b")])
     query = Query.conjunction([Atom("a", reifies, X)], "x")
-    assert read_sparql(query.sparql(graph.names), graph).query == query
+    assert read_sparql(write_sparql(query, graph.names), graph).query == query
     with pytest.raises(SparqlError, match="rdf:reifies without a triple term is not predicted"):
         read_sparql("SELECT ?x { e:a rdf:reifies ?x }", graph)

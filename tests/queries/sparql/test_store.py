@@ -1,7 +1,9 @@
 """Any SPARQL over what is known: the rows of a store, within limits of time, memory and rows."""
 
+import gc
 import re
 import socket
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -67,7 +69,7 @@ def test_rows_are_cut_at_the_limit_and_that_is_said(store):
     assert (len(whole.rows), whole.complete) == (1, True)
 
 
-def test_a_text_that_is_no_sparql_is_refused(store):
+def test_a_text_that_is_not_sparql_is_refused(store):
     with pytest.raises(QueryError, match="not a SPARQL query"):
         store.query("MATCH (n) RETURN n")
     with pytest.raises(QueryError, match="not a SPARQL query"):
@@ -117,7 +119,7 @@ def test_a_file_of_quads_is_loaded_as_it_is_and_a_query_sees_the_graphs_of_its_d
 
 
 @pytest.mark.parametrize("text", ['ASK { ?s ?p "SERVICE" }', "ASK { ?service ?p <urn:x:SERVICE> } # SERVICE", "ASK { ?s r:SERVICE ?o }"])
-def test_the_word_service_may_stand_in_names_and_texts(store, text):
+def test_the_word_service_may_be_in_names_and_texts(store, text):
     assert store.query(text, prefixes=PREFIXES) is False
 
 
@@ -131,7 +133,7 @@ def test_a_query_that_takes_too_long_is_stopped_and_others_go_on(store):
     assert _running(store) == 0
 
 
-def test_a_query_that_nobody_waits_for_is_stopped(store):
+def test_a_query_whose_client_is_gone_is_stopped(store):
     end = time.monotonic() + 0.2
     with pytest.raises(DeadlineError, match="no longer waits"):
         store.query(ENDLESS, deadline=Deadline(wanted=lambda: time.monotonic() < end))
@@ -156,6 +158,21 @@ def test_a_store_that_was_ended_is_started_again(store):
     store._process.kill()
     store._process.wait()
     assert store.query("ASK { ?s ?p ?o }") is True
+
+
+def test_a_store_that_the_garbage_collector_finds_leaves_nothing_and_warns_of_nothing(monkeypatch):
+    warned = []
+    monkeypatch.setattr(sys, "unraisablehook", warned.append)
+    store = KnownStore(graph_of(TRAIN))
+    store.query("ASK { ?s ?p ?o }")
+    folder, process = store._folder, psutil.Process(store._process.pid)
+    store.itself = store
+    del store
+    assert folder.exists()
+    gc.collect()
+    assert not folder.exists()
+    assert not process.is_running()
+    assert warned == []
 
 
 def _running(store: KnownStore) -> int:

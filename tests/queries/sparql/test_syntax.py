@@ -1,4 +1,4 @@
-"""What is not in the language is refused by name, in its place; what is no SPARQL is told in words."""
+"""What is not in the language is refused by name, in its place; what is no SPARQL is explained in words."""
 
 import subprocess
 import sys
@@ -55,12 +55,15 @@ NOT_PREDICTED = [
     ("SELECT ?x { :a ?x ?y . ?x r:r :b }", "?x r:r", "two kinds"),
     ("SELECT ?x { :a ?x ?y FILTER (?x = ?y) }", "?y) }", "two kinds"),
     ("SELECT ?x { ?x r:r :b ; rdfs:label ?l . ?y rdfs:label ?l }", "?x r:r", "label"),
+    ("SELECT ?x { ?x r:r ?y OPTIONAL { ?x rdfs:label ?l } OPTIONAL { ?y rdfs:label ?l } }", "?x r:r", "label"),
+    ("SELECT ?x { ?x r:r ?y OPTIONAL { ?x rdfs:label ?l } { ?y rdfs:label ?l } }", "?x r:r", "label"),
     ("SELECT ?x { ?x r:r :b ; rdfs:label ?l FILTER (STRLEN(?l) = 3) }", "STRLEN", "label"),
     ("SELECT ?x { :a r:r ?x FILTER NOT EXISTS { ?x ?p ?y } }", "{ ?x ?p", "open negation"),
     ("SELECT ?x { :a r:r ?x FILTER NOT EXISTS { ?y r:q ?x } }", "{ ?y r:q", "open negation"),
     ("SELECT ?x { :a r:r ?x " + "OPTIONAL { ?x r:s ?y%s } " * 5 % (1, 2, 3, 4, 5) + "}", "{ ?x r:s ?y5", "many alternatives"),
     ("SELECT ?x { VALUES ?x { :a } }", "{ VALUES", "no pattern"),
     ("SELECT ?x { }", "{ }", "no pattern"),
+    ("SELECT ?x { ?x r:r :b FILTER (?x IN ()) }", "{ ?x", "never"),
     ("DESCRIBE :a", "DESCRIBE", "describe"),
 ]
 REFUSED = [
@@ -172,7 +175,7 @@ def test_deep_nesting_is_refused_and_breaks_nothing(opening):
     assert isinstance(error_of("SELECT ?x { " + opening * 6_000), SparqlError)
 
 
-def test_brackets_may_stand_as_deep_as_is_said():
+def test_brackets_may_be_nested_up_to_the_limit():
     text = "SELECT ?x {{ ?x :p {} :o {} }}"
     most = MAX_DEPTH - 1  # the group is one
     assert parse_sparql(text.format("[ :p" * most, "]" * most))
@@ -187,5 +190,5 @@ def test_importing_the_queries_does_not_load_the_parser():
 
 
 def test_every_word_of_the_expectations_is_one_of_the_grammar():
-    terminals = {terminal.name for terminal in syntax._parser().terminals} | {"$END"}
+    terminals = {terminal.name for terminal in syntax._parser().lark.terminals} | {"$END"}
     assert set(syntax.EXPECTED) <= terminals

@@ -11,6 +11,7 @@ from starqe.queries.formula import Atom, Variable
 from starqe.queries.query import Query
 from starqe.queries.sparql.read import read_sparql
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.sparql.write import write_sparql
 from tests.kg.strategies import identifiers
 
 X = Variable("x")
@@ -133,7 +134,7 @@ def test_a_name_that_breaks_a_rule_is_an_error_in_its_place(body, prologue, mess
     assert message in error(body, prologue)
 
 
-def test_the_prefixes_of_an_export_need_no_declaration_and_may_be_declared_anew():
+def test_the_prefixes_of_an_export_need_no_declaration_and_may_be_declared_again():
     assert predefined_prefixes(GRAPH)["e"] == "http://example.org/e/"
     assert read("?x e:P1 r:Q1", "PREFIX r: <http://example.org/e/> PREFIX e: <http://example.org/r/>") == (Atom(X, "P1", "Q1"),)
 
@@ -171,4 +172,4 @@ def test_every_identifier_is_read_as_it_is_written(words, names):
     draft.add([[head, relation, head, key, value]], "train")
     graph = draft.finish(names)
     query = Query.conjunction([Atom(head, relation, X, ((key, value),)), Atom(X, relation, value)], "x")
-    assert read_sparql(query.sparql(graph.names), graph).query == query
+    assert read_sparql(write_sparql(query, graph.names), graph).query == query

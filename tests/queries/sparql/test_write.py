@@ -6,11 +6,11 @@ from pyoxigraph import BlankNode, NamedNode, Quad, Store, Triple
 from starqe.errors import UnsupportedError
 from starqe.kg import Draft, Graph, Statement, graph_of
 from starqe.kg.iris import REIFIES, Names
-from starqe.queries.exact.answers import answer, assignments
+from starqe.queries.exact.answering import answer, assignments
 from starqe.queries.formula import And, Atom, Not, Or, Variable
 from starqe.queries.query import Query
 from starqe.queries.sparql.read import read_sparql
-from starqe.queries.sparql.write import readable_sparql
+from starqe.queries.sparql.write import readable_sparql, write_sparql
 from tests.queries.strategies import graphs, queries
 
 T, X = Variable("t"), Variable("x")
@@ -31,20 +31,20 @@ def store_of(graph: Graph, *splits: str) -> Store:
 
 
 def ask_store(store: Store, query: Query) -> list[tuple[str, ...]]:
-    rows = store.query(query.sparql(NAMES))
+    rows = store.query(write_sparql(query, NAMES))
     return sorted(tuple(NAMES.entities.identifier(row[variable.name].value) for variable in query.answers) for row in rows)
 
 
 def test_an_atom_is_one_annotated_pattern():
     query = Query.conjunction([Atom("a", "r", X, (("q", "v w"), ("p", "u"))), Atom(T, "s", X, inverted=True)], "t")
-    assert query.sparql(NAMES) == (
+    assert write_sparql(query, NAMES) == (
         "SELECT DISTINCT ?t WHERE {\n"
         "  <http://example.org/a> <http://example.org/r/r> ?x "
         "{| <http://example.org/r/p> <http://example.org/u> ; <http://example.org/r/q> <http://example.org/v%20w> |} .\n"
         "  ?x <http://example.org/r/s> ?t .\n"
         "}\n"
     )
-    assert query.sparql(NAMES, form="ASK").startswith("ASK WHERE {")
+    assert write_sparql(query, NAMES, form="ASK").startswith("ASK WHERE {")
 
 
 def test_one_statement_has_all_the_pairs_in_a_store_too():
@@ -63,9 +63,9 @@ def test_disjunctions_and_negations_are_written_too():
 
 def test_what_sparql_cannot_say_is_refused():
     with pytest.raises(UnsupportedError, match=r"constants as relations, found the variable \?x"):
-        Query.conjunction([Atom("a", X, T)], "t").sparql(NAMES)
+        write_sparql(Query.conjunction([Atom("a", X, T)], "t"), NAMES)
     with pytest.raises(UnsupportedError, match="cannot name a blank node, found the entity '_:b'"):
-        Query.conjunction([Atom("_:b", "r", T)], "t").sparql(NAMES)
+        write_sparql(Query.conjunction([Atom("_:b", "r", T)], "t"), NAMES)
 
 
 @pytest.mark.full
@@ -87,7 +87,7 @@ def test_a_negation_inside_a_disjunction_has_no_text():
     target = Variable("t")
     formula = And((Atom("a", "r", target), Or((Atom("b", "s", target), Not(Atom("c", "t", target))))))
     with pytest.raises(UnsupportedError, match="no negation inside a disjunction"):
-        Query(formula, (target,)).sparql()
+        write_sparql(Query(formula, (target,)))
 
 
 def test_readable_text_names_everything_by_its_label_and_reads_back_to_the_same_query():

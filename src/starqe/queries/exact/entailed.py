@@ -32,7 +32,7 @@ class Entailed:
 
         Args:
             gaps: The questions.
-            exactly: Whether a statement with further pairs is no match.
+            exactly: Whether a statement with further pairs does not match.
         """
         present = [position for position in range(len(POSITIONS)) if (gaps.position == position).any()]
         found = [(np.empty(0, np.int64), np.empty(0, np.int32)), *(self._at(position, gaps, exactly) for position in present)]
@@ -71,7 +71,7 @@ class Entailed:
         pairs = self._graph.pairs.take(statement)
         row = row[pairs.owner]
         fits = pairs.items[:, 0] == open_relation[row]
-        width = len(self._graph.entities)
+        width = self._graph.value_count
         codes = np.unique(row[fits] * width + pairs.items[fits, 1])
         return codes // width, (codes % width).astype(np.int32)
 
@@ -79,7 +79,7 @@ class Entailed:
         """Packs what is given at a position into one number per row."""
         code = np.zeros(len(rows), np.int64)
         for name in _GIVEN[position]:
-            code = code * (len(self._graph.relations) if name == "relation" else len(self._graph.entities)) + getattr(columns, name)[rows]
+            code = code * (len(self._graph.relations) if name == "relation" else self._graph.value_count) + getattr(columns, name)[rows]
         return code
 
     def _index(self, position: int) -> tuple[IntArray, IntArray]:

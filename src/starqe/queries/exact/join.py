@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from starqe.deadline import Deadline
+from starqe.kg.known import distinct, is_among
 from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
 
 CHUNK = 1 << 18
@@ -36,7 +37,10 @@ class Index:
         for column in columns:
             codes, group = np.unique(group * width + column, return_inverse=True)
             self._levels.append(codes)
-        order = np.argsort(group, kind="stable") if within is None else np.lexsort((within, group))
+        if columns or within is None:
+            order = np.argsort(group, kind="stable") if within is None else np.lexsort((within, group))
+        else:
+            order = np.argsort(within, kind="stable")
         self.group = group  # (n,)
         self.groups = Ragged.of_counts(np.bincount(group, minlength=1 if rows else 0), order)
 
@@ -91,11 +95,16 @@ class Table:
 
     def within(self, other: "Table") -> "Table":
         """Returns the rows that a table over some of its variables also has."""
+        if len(other.columns) == 1:
+            ((variable, ids),) = other.columns.items()
+            return self.take(is_among(self.columns[variable], np.sort(ids)))
         return self.take(self.places_in(other)[0])
 
     def without(self, variable: str, count: bool) -> "Table":
         """Drops a variable and merges equal rows; their ways are added up, or count as one."""
         rest = [other for other in self.columns if other != variable]
+        if len(rest) == 1 and not count:
+            return Table({rest[0]: distinct(self.columns[rest[0]])}, self.width)
         index = self.index(rest)
         first = index.groups.items[index.groups.offsets[:-1]]
         if not count:
@@ -114,7 +123,7 @@ def join(tables: Sequence[Table], max_rows: int, deadline: Deadline) -> Table:
         TooManyRowsError: There are more rows than allowed on the way.
         DeadlineError: The time is up.
     """
-    left = sorted(tables, key=lambda table: (len(table), sorted(table.columns)))
+    left = sorted(tables, key=lambda table: (len(table), sorted(table.columns))) if len(tables) > 1 else list(tables)
     found = Table(left[0].columns, left[0].width)
     left = left[1:]
     while left:

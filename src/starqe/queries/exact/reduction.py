@@ -1,7 +1,7 @@
 """Reductions: which edges of an answer's best derivation are missing from train.
 
 A derivation of an answer is an entity for every node of one alternative of its query such that statements of the context entail all
-edges of the alternative, and none of what is negated. An answer with a derivation of three edges, two of which train has, is no
+edges of the alternative, and none of what is negated. An answer with a derivation of three edges, two of which train has, is not
 harder than a query of one edge: it is *reduced* to it. The best derivation is the one that lacks the fewest edges.
 
 n derivations · E edges · m answers.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from starqe.kg import SPLITS, Graph
-from starqe.queries.exact.answers import MAX_ROWS, solve_tree
+from starqe.queries.exact.answering import MAX_ROWS, solve_tree
 from starqe.queries.formula import And, Not
 from starqe.queries.shape import TARGET
 from starqe.queries.table import QueryTable
@@ -108,9 +108,9 @@ def known_edges(graph: Graph, table: QueryTable, rows: IntArray, edges: tuple[in
     for place, edge in enumerate(edges):
         given = {node: values for node, values in {**anchors, **bound}.items() if node in shape.nodes_of([edge])}
         codes, first, group = _distinct(graph, [rows, *given.values()])
-        held = np.zeros(len(codes), bool)
-        held[solve_tree(train, table, rows[first], edge, [], {node: values[first] for node, values in given.items()})[0]] = True
-        known[:, place] = held[group]
+        holds = np.zeros(len(codes), bool)
+        holds[solve_tree(train, table, rows[first], edge, [], {node: values[first] for node, values in given.items()})[0]] = True
+        known[:, place] = holds[group]
     return known
 
 

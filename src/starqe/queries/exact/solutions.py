@@ -14,11 +14,12 @@ import numpy as np
 
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import QueryError, UnsupportedError
-from starqe.kg.known import Known, Side
+from starqe.kg.known import Known, distinct
+from starqe.queries.exact.atom_tables import load_tables
 from starqe.queries.exact.join import MANY, Index, Table, TooManyRowsError, join
-from starqe.queries.formula import Atom, Variable
+from starqe.queries.formula import Variable
 from starqe.queries.query import Query
-from starqe.ragged import BoolArray, IntArray
+from starqe.ragged import IntArray
 
 MAX_ROWS = 4_000_000
 """Maximum number of rows of an intermediate table."""
@@ -86,6 +87,9 @@ class Solutions:
 
     def _list(self, most: int, deadline: Deadline) -> list[IntArray]:
         """Lists the first rows, at most ``most`` before equal ones are merged."""
+        if len(self._levels) == 1 and not self._hidden:
+            (level,) = self._levels
+            return [level.table.columns[level.variable][level.index.groups.items[:most]]]
         bound: dict[str, IntArray] = {}
         count = min(1, self._ways)
         for level in self._levels:
@@ -116,6 +120,7 @@ def solve(
     max_rows: int = MAX_ROWS,
     deadline: Deadline = NEVER,
     nodes: bool = False,
+    among: IntArray | None = None,
 ) -> Solutions:
     """Finds the distinct rows of some variables (all, if left out) that make a conjunctive query true.
 
@@ -127,7 +132,8 @@ def solve(
         max_rows: Maximum number of rows of an intermediate table.
         deadline: When to stop.
         nodes: Whether a head may also be the node of a statement, as in RDF: a pattern without qualifiers then also finds qualifiers.
-            The id of such a node is the number of entities and the row of the statement.
+            The id of such a node is the number of values of the graph (entities and literals) plus the row of the statement.
+        among: The only rows that count, with one column per variable: to test many rows at once.
 
     Raises:
         InputError: An identifier does not occur in the graph.
@@ -139,8 +145,12 @@ def solve(
     for variable in (*wanted, *given):
         if variable not in query.variables:
             raise QueryError(f"an assignment is of variables of the query, found {variable}: {query}")
-    tables, repeated = _load(known, query, given, deadline, nodes)
-    names = [str(variable) for variable in wanted]
+    names, domains = [str(variable) for variable in wanted], {str(variable): np.array([id_]) for variable, id_ in given.items()}
+    if among is not None:
+        domains |= {name: np.unique(column) for name, column in zip(names, among.T, strict=True)}
+    tables, repeated = load_tables(known, query, domains, deadline, nodes)
+    if among is not None:
+        tables.append(Table(dict(zip(names, np.unique(among, axis=0).T, strict=True)), tables[0].width))
     try:
         levels, ways, hidden = _eliminate(tables, names, max_rows, deadline)
     except TooManyRowsError as error:
@@ -149,8 +159,25 @@ def solve(
     return Solutions(wanted, levels, ways, hidden, deadline, repeated)
 
 
+def united(parts: Sequence[Solutions]) -> Solutions:
+    """Returns the distinct values that one of several solutions of the same single variable has."""
+    (variable,) = parts[0].variables
+    ids = np.concatenate([part.first for part in parts])
+    level = _only_level(str(variable), ids, int(ids.max(initial=0)) + 1)
+    return Solutions([variable], [level], float(len(level.table)), hidden=False, deadline=NEVER)
+
+
+def _only_level(variable: str, ids: IntArray, width: int) -> _Level:
+    """Returns the level of a variable that is listed alone."""
+    table = Table({variable: distinct(ids)}, width)
+    return _Level(variable, (), table, table.index((), within=variable))
+
+
 def _eliminate(tables: list[Table], wanted: list[str], max_rows: int, deadline: Deadline) -> tuple[list[_Level], float, bool]:
     """Eliminates all variables; returns those that are listed, in the order of listing, and the number of their rows."""
+    if len(tables) == len(wanted) == 1:
+        level = _only_level(wanted[0], tables[0].columns[wanted[0]], tables[0].width)
+        return [level], float(len(level.table)), False
     listed, levels, ways = set(wanted), [], 1.0
     place = {variable: number for number, variable in enumerate(wanted)}
     left = sorted({variable for table in tables for variable in table.variables})
@@ -175,10 +202,9 @@ def _eliminate(tables: list[Table], wanted: list[str], max_rows: int, deadline: 
             before = tuple(sorted(near[variable]))
             levels.append(_Level(variable, before, found, found.index(before, within=variable)))
         left.remove(variable)
-        rest = found.without(variable, count)
         tables = [table for table in tables if table not in own]
         if near[variable]:
-            tables.append(rest)
+            tables.append(found.without(variable, count))
         else:
             ways = min(ways * (float(found.ways.sum()) if found.ways is not None else float(len(found) > 0)), MANY)
     return levels[::-1], ways, len(listed) > len(wanted)
@@ -192,113 +218,3 @@ def _with_ways(found: Table, parts: Sequence[Table]) -> Table:
             _, place = found.places_in(part)
             ways = np.minimum(ways * part.ways[place], MANY)
     return Table(found.columns, found.width, ways)
-
-
-def _load(known: Known, query: Query, given: Mapping[Variable, int], deadline: Deadline, nodes: bool) -> tuple[list[Table], bool]:
-    """Loads a table for every atom, the cheapest first, each restricted to what the others have left of its ends.
-
-    Also returns whether one with qualifiers has a row for which there are several statements.
-    """
-    loader = _Loader(known, {str(variable): int(id_) for variable, id_ in given.items()}, nodes)
-    left = [loader.edge(atom) for atom in query.plain_form().conjuncts("the exact engine")]
-    tables: list[Table] = []
-    last: dict[str, Table] = {}  # what has narrowed each variable last
-    while left:
-        deadline.check()
-        _, way, edge = min(((*loader.cheapest(edge), edge) for edge in left), key=lambda found: found[0])
-        left.remove(edge)
-        table = loader.load(edge, way)
-        last |= dict.fromkeys(table.columns, table)
-        if len(table.columns) == 2:
-            tables.append(table)
-    # A variable with a single table, which came last, has no values but those of the table.
-    single = {v for v, table in last.items() if [one for one in tables if v in one.columns] == [table]}
-    return [*tables, *(Table({v: ids}, loader.width) for v, ids in loader.domains.items() if v not in single)], loader.repeated
-
-
-_Way = Side | tuple[int, int] | None
-"""Where statements are looked up: by a bound end, by a qualifier pair, or by their relation alone."""
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """An atom by ids: an end is an entity or the name of a variable."""
-
-    head: int | str
-    relation: int
-    tail: int | str
-    pairs: tuple[tuple[int, int], ...]
-
-
-class _Loader:
-    """Reads the statements of edges; remembers which entities each variable can still be.
-
-    With nodes, an edge without pairs is also met by a qualifier: it leads from the node of its statement, whose id is the number of
-    entities and the row of the statement, to the value.
-    """
-
-    def __init__(self, known: Known, given: Mapping[str, int], nodes: bool) -> None:
-        self._known, self._nodes, self._entities = known, nodes, len(known.graph.entities)
-        self.width = self._entities + (len(known.graph) if nodes else 0)
-        self.domains = {variable: np.array([id_]) for variable, id_ in given.items()}
-        self.repeated = False
-
-    def edge(self, atom: Atom) -> _Edge:
-        """Looks up the names of an atom."""
-        entities, relations = self._known.graph.entities, self._known.graph.relations
-        head, tail = (entities.id(term) if isinstance(term, str) else str(term) for term in (atom.head, atom.tail))
-        pairs = tuple((relations.id(str(relation)), entities.id(str(value))) for relation, value in atom.qualifiers)
-        return _Edge(head, relations.id(str(atom.relation)), tail, pairs)
-
-    def cheapest(self, edge: _Edge) -> tuple[int, _Way]:
-        """Finds where the fewest statements have to be read for an edge: their number, and the place."""
-        known = self._known
-        found: list[tuple[int, _Way]] = [(len(known.by_qualifier(*pair)), pair) for pair in edge.pairs]
-        sides: tuple[tuple[Side, int | str], ...] = (("head", edge.head), ("tail", edge.tail))
-        for side, end in sides:
-            if (ids := self._ids(end)) is not None:
-                found.append((known.count(side, ids[ids < self._entities], edge.relation), side))
-        return min([(len(known.by_relation(edge.relation)), None), *found], key=lambda one: one[0])
-
-    def load(self, edge: _Edge, way: _Way) -> Table:
-        """Reads the distinct ends of the statements that an edge asks for, and narrows the domains of its variables."""
-        known, graph = self._known, self._known.graph
-        rows = self._statements(edge, way)
-        rows = rows[known.with_pairs(rows, edge.pairs)]
-        head, tail = graph.head[rows].astype(np.int64), graph.tail[rows].astype(np.int64)
-        if self._nodes and isinstance(edge.head, str) and not edge.pairs:
-            places = np.flatnonzero(graph.pair_relation == edge.relation)
-            if len(places) and len(known.rows):
-                owner = np.searchsorted(graph.pairs.offsets, places, "right") - 1
-                position = np.minimum(np.searchsorted(known.rows, owner), len(known.rows) - 1)
-                places, owner = places[known.rows[position] == owner], owner[known.rows[position] == owner]
-                head = np.concatenate([head, self._entities + owner.astype(np.int64)])
-                tail = np.concatenate([tail, graph.pair_value[places].astype(np.int64)])
-        fits = self._fits(edge.head, head) & self._fits(edge.tail, tail)
-        if edge.head == edge.tail:
-            fits &= head == tail
-        codes = np.unique(head[fits] * self.width + tail[fits])
-        self.repeated |= bool(edge.pairs and len(codes) < np.count_nonzero(fits))
-        columns = {end: ids for end, ids in ((edge.head, codes // self.width), (edge.tail, codes % self.width)) if isinstance(end, str)}
-        for variable, ids in columns.items():
-            self.domains[variable] = np.unique(ids)
-        if not columns and not len(codes):
-            self.domains["="] = np.empty(0, np.int64)  # an edge between entities that does not hold: nothing does
-        return Table(columns, self.width)
-
-    def _statements(self, edge: _Edge, way: _Way) -> IntArray:
-        if way is None:
-            return self._known.by_relation(edge.relation)
-        if isinstance(way, tuple):
-            rows = self._known.by_qualifier(*way)
-            return np.asarray(rows[self._known.graph.relation[rows] == edge.relation])
-        ids = self._ids(edge.head if way == "head" else edge.tail)
-        assert ids is not None
-        return self._known.expand(way, ids[ids < self._entities], edge.relation)[1]
-
-    def _ids(self, end: int | str) -> IntArray | None:
-        return np.array([end]) if isinstance(end, int) else self.domains.get(end)
-
-    def _fits(self, end: int | str, ids: IntArray) -> BoolArray:
-        domain = self._ids(end)
-        return np.ones(len(ids), bool) if domain is None else np.isin(ids, domain)

@@ -47,7 +47,7 @@ def shape_sparql(
             several statements about the same triple.
 
     Raises:
-        UnsupportedError: The shape is no conjunction over heads and tails.
+        UnsupportedError: The shape is not a conjunction over heads and tails.
     """
     if not shape.plain:
         raise UnsupportedError(

@@ -59,7 +59,7 @@ def generate(
         QueryError: The settings do not fit a shape.
         ConfigError: Threads or memory are not valid.
     """
-    settings = settings or QuerySettings()
+    settings, graph = settings or QuerySettings(), graph.entity_part
     split_codes(splits)
     if isinstance(engine, str) and engine not in ENGINES:
         raise InputError(f"engines are {', '.join(ENGINES)}; found '{engine}'")

@@ -17,7 +17,7 @@ import numpy as np
 
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Known
-from starqe.queries.exact.answers import answer_rows, easy_and_hard
+from starqe.queries.exact.answering import answer_rows, easy_and_hard
 from starqe.queries.generate.engine import CONTEXT
 from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.query_set import claim, finished, table_path
@@ -61,6 +61,7 @@ def sample(
         raise UnsupportedError(
             f"queries are sampled by walks over trees, and shape '{shape.name}' ('{shape.text}') has a cycle. Generate them instead"
         )
+    graph = graph.entity_part
     known, walk = graph.known(CONTEXT[split]), _Walk(graph, shape, split, counts, seed)
     header = {"split": split, "fingerprint": graph.fingerprint, "sampled": True}
     tables: list[QueryTable] = []
@@ -110,6 +111,7 @@ def sample_queries(
         StorageError: The destination holds something else, or cannot be written.
     """
     assert settings.limit is not None
+    graph = graph.entity_part
     claim(destination, graph, settings)
     for shape in shapes:
         named = turned(shape, [turn] * len(shape.edges))

@@ -40,7 +40,7 @@ class QuerySettings(Section):
         return self.model_dump(mode="json", exclude={"variant"} if self.variant == "qualified" else None)
 
     def counts_for(self, shape: Shape) -> tuple[tuple[int, int], ...]:
-        """Returns the fewest and the most pairs for each edge of a shape; values to be found count, and are always there.
+        """Returns the fewest and the most pairs for each edge of a shape; pairs with open values are included.
 
         Raises:
             QueryError: The setting names another number of edges than the shape has.

@@ -90,7 +90,7 @@ class SparqlEngine:
         Raises:
             InputError: The endpoint holds another graph, or refuses a query.
             StorageError: The endpoint cannot be reached, or fails.
-            UnsupportedError: The shape is no conjunction over heads and tails, or has too many edges for a key to fit an integer.
+            UnsupportedError: The shape is not a conjunction over heads and tails, or has too many edges for a key to fit an integer.
         """
         if not shape.plain:
             raise UnsupportedError(

@@ -66,7 +66,7 @@ def solutions_sql(shape: Shape, counts: Counts, tables: Sequence[str], radix: Se
     compiler = _Compiler(shape, tables, split)
     edges = range(len(shape.edges))
     matched = [
-        *compiler.held(edges),
+        *compiler.conditions(edges),
         *(f"e{i}.size BETWEEN {fewest} AND {most}" for i, (fewest, most) in enumerate(counts)),
         *_no_hubs(shape),
         *_no_collapses(shape),
@@ -100,7 +100,7 @@ class _Compiler:
         """The tables of some edges."""
         return ", ".join(f"{self._tables[i]} e{i}{suffix}" for i in edges)
 
-    def held(self, edges: Iterable[int], suffix: str = "") -> list[str]:
+    def conditions(self, edges: Iterable[int], suffix: str = "") -> list[str]:
         """The conditions for edges to hold in the context, with one value for each node."""
         edges = list(edges)
         of_node = [_places(self._shape, node, edges, suffix) for node in sorted(self._shape.nodes_of(edges))]
@@ -133,7 +133,7 @@ class _Compiler:
             for part in branch.without
             for inner in branches(part)
         ]
-        return [*self.held(branch.edges, suffix), *asked, *shared, *excluded]
+        return [*self.conditions(branch.edges, suffix), *asked, *shared, *excluded]
 
 
 def _places(shape: Shape, node: str, edges: Iterable[int] | None = None, suffix: str = "") -> list[str]:
@@ -178,7 +178,7 @@ def _canonical(shape: Shape, counts: Counts) -> list[str]:
 
 
 def _compared(shape: Shape, image: Image) -> Iterator[tuple[str, str]]:
-    """Yields the numbers of a query, in the order of the edges, each with the one that stands there in its image."""
+    """Yields the numbers of a query, in the order of the edges, each with the one at the same place in its image."""
     for edge, other in enumerate(image.edges):
         if not shape.values_of(edge):
             yield _number(shape, edge), _number(shape, other)

@@ -12,7 +12,7 @@ from starqe.queries.sparql.terms import SparqlTerms
 Truth: TypeAlias = "Formula | bool"
 """A formula, or what holds always or never."""
 LabelTest: TypeAlias = Callable[[str, str], bool]
-"""Says whether a label, by its text and its language, meets a condition."""
+"""Returns whether a label, by its text and its language, meets a condition."""
 
 
 def all_of(parts: Iterable[Truth]) -> Truth:
@@ -47,9 +47,9 @@ class Scope:
     bound: frozenset[Variable]
     """The variables that have a value."""
     relations: Collection[str]
-    """The names of the variables that stand for relations."""
+    """The names of the variables that range over relations."""
     others: Collection[str]
-    """The names of the variables that stand for neither: labels and statements."""
+    """The names of the variables that range over neither: labels and statements."""
     exists: Callable[[Node], Truth]
     """Reads a group: when it has a solution."""
 

@@ -15,10 +15,11 @@ import numpy as np
 from starqe.kg.graph import Graph
 from starqe.queries.formula import And, Atom, Formula, Same, Term, Variable, atoms_of, substitute
 from starqe.queries.sparql.expressions import LabelTest, Scope, Truth, all_of, any_of, condition, conjuncts, label_test, none_of
+from starqe.queries.sparql.literal_facts import LiteralFact, literal_condition, literal_fact
 from starqe.queries.sparql.patterns import Patterns, Triple, block_text, is_tree, variables_of
-from starqe.queries.sparql.statements import NodeReader, Statements
-from starqe.queries.sparql.syntax import Node, error_at, known_only, refused
+from starqe.queries.sparql.syntax import Node, error_at, known_only, parts_of, refused
 from starqe.queries.sparql.terms import SparqlTerms
+from starqe.queries.sparql.triples import NodeReader, Statements
 
 KNOWN_SERVICE = "urn:starqe:known"
 """The IRI of the service whose patterns have to be facts."""
@@ -43,9 +44,11 @@ class Case:
     conditions: tuple[Formula, ...] = ()
     bound: frozenset[Variable] = frozenset()
     labels: tuple[LabelPattern, ...] = ()
+    facts: tuple[LiteralFact, ...] = ()
+    """Patterns with literal values, and conditions on these."""
 
     def __and__(self, other: "Case") -> "Case":
-        return Case(self.conditions + other.conditions, self.bound | other.bound, self.labels + other.labels)
+        return Case(self.conditions + other.conditions, self.bound | other.bound, self.labels + other.labels, self.facts + other.facts)
 
     def holding(self, truth: Truth) -> Iterator["Case"]:
         """Yields the case with one more condition, unless that never holds."""
@@ -76,10 +79,10 @@ class GroupReader:
         self.rewritten: list[tuple[int, int, str]] = []
         """Parts of the text that a store takes in other words: begin, end, and those words."""
         self._occurring = Counter(token[1:] for token in variables_of(tree))
-        self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in tree.find_data("projection"))
+        self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in parts_of(tree, "projection"))
         self.nodes = NodeReader(tree, terms, self._occurring)
         self.reifiers: dict[str, Node] = {}
-        self._blank_places: dict[str, Node] = {}
+        self._blanks, self._blank_places = bool(parts_of(tree, "BLANK")), dict[str, Node]()
         self.atoms = 0
         self._qualifier_relations = qualifier_relations(graph)
 
@@ -133,6 +136,8 @@ class GroupReader:
         joined = [one & other for one in found for other in more]
         if len(joined) > MAX_CASES:
             raise known_only(self._place, "many alternatives")
+        if any(len({label.variable for label in one.labels}) < len(one.labels) for one in joined):  # one column, labels of two entities
+            raise known_only(self._place, "label")
         return joined
 
     _place: Node = None
@@ -149,8 +154,13 @@ class GroupReader:
                 raise known_only(node, "label")
             own = [label for label in case.labels if label.variable.name in of_labels and not label.absent]
             test = label_test(node, self._terms)
-            if own:  # else it compares a label that there is not, which is an error
+            if own:  # else it compares a label that does not exist, which is an error
                 yield replace(case, labels=tuple(replace(one, tests=(*one.tests, test)) if one in own else one for one in case.labels))
+            return
+        if of_literals := names & self.nodes.literals:
+            if of_literals != names or (parts_of(node, "exists") if hasattr(node, "children") else False):
+                raise known_only(node, "function")
+            yield replace(case, facts=(*case.facts, literal_condition(node, self._text)))
             return
         bound = case.bound | outer
         others = {*self.nodes.labels, *self.reifiers}
@@ -163,8 +173,8 @@ class GroupReader:
 
     def _inner(self, conditions: Iterable[Formula], shared: frozenset[Variable], case: Case, place: Node) -> Truth:
         """Returns conditions as a part of a negation or of EXISTS: the variables that are not shared get names of their own."""
-        if case.labels:
-            raise known_only(place, "label")
+        if case.labels or case.facts:
+            raise known_only(place, "label" if case.labels else "literal")
         own: dict[Variable, Variable] = {}
 
         def renamed(term: Term) -> Term:
@@ -183,10 +193,15 @@ class GroupReader:
         truths = []
         for other in removed:
             if shared := case.bound & other.bound:
-                if {variable.name for variable in shared} & self.nodes.labels:
-                    raise known_only(place, "label")
+                self._refuse_texts({variable.name for variable in shared}, place)
                 truths.append(none_of(self._inner(other.conditions, shared, other, place)))
         yield from case.holding(all_of(truths))
+
+    def _refuse_texts(self, names: set[str], place: Node) -> None:
+        """Refuses variables that stand for labels or other literals, where entities are compared."""
+        for kind, texts in (("label", self.nodes.labels), ("literal", self.nodes.literals)):
+            if names & texts:
+                raise known_only(place, kind)
 
     def _optional(self, found: list[Case], group: Node, outer: frozenset[Variable], facts: bool) -> list[Case]:
         more, filters = self._unfiltered(group, outer, facts)
@@ -194,6 +209,8 @@ class GroupReader:
         for case in found:
             joined = self._filtered(self._joined([case], more), filters, outer, facts)
             both += joined
+            if any(one.facts != case.facts for one in joined):
+                raise known_only(group, "literal")
             if len(joined) == 1 and joined[0].conditions == case.conditions and len(joined[0].labels) == len(case.labels) + 1:
                 both.append(replace(case, labels=(*case.labels, replace(joined[0].labels[-1], absent=True))))
                 continue
@@ -209,7 +226,7 @@ class GroupReader:
         return both
 
     def _is_open(self, conditions: Sequence[Formula], shared: frozenset[Variable]) -> bool:
-        """Says whether conditions could be met by more in a store than by statements: by labels, or by the nodes of statements.
+        """Returns whether conditions could be met by more in a store than by statements: by labels, or by the nodes of statements.
 
         A relation that is a variable may be rdfs:label or rdf:reifies. A head that is a variable may be the node of a statement, if the
         relation is one of qualifiers too; unless something else says that it is an entity.
@@ -254,8 +271,7 @@ class GroupReader:
                 found = f"found {len(names)} and {len(row.children)}"
                 raise error_at(row, f"VALUES has a value for each variable, {found}", "Write VALUES (?x ?y) { (:a :b) }")
             given = [(name, node) for name, node in zip(names, row.children, strict=True) if getattr(node, "type", None) != "UNDEF"]
-            if {name for name, _ in given} & self.nodes.labels:
-                raise known_only(row, "label")
+            self._refuse_texts({name for name, _ in given}, row)
             same: list[Truth] = []
             for name, node in given:
                 entity = self._terms.known_entity(node, of_relations=name in self.nodes.relations)
@@ -269,32 +285,32 @@ class GroupReader:
             return [Case()]
         self._place = self._place or triples[0]
         patterns = Patterns(triples, self._terms)
-        for part in triples:
-            for token in part.scan_values(lambda value: getattr(value, "type", None) == "BLANK"):
+        for part in triples if self._blanks else ():
+            for token in parts_of(part, "BLANK"):
                 if self._blank_places.setdefault(str(token), triples[0]) is not triples[0]:
                     raise error_at(token, f"a blank node belongs to one group, found {token} in a second one", "Use a variable")
         reader = Statements(self.nodes, patterns, facts)
         conditions: list[Truth] = [*reader.reified()]
         labels: list[LabelPattern] = []
+        literals: list[LiteralFact] = []
         for triple in patterns.plain:
             if patterns.key(triple.subject) in reader.mains:
                 continue
             if self._terms.is_label(triple.relation):
                 conditions.append(self._label(triple, patterns, labels))
+            elif self._terms.has_literals(triple.relation):
+                literals.append(literal_fact(triple, patterns, self.nodes, self._text, self._terms.written))
             elif (own := reader.plain(triple)) is not None:
                 conditions.append(own)
-        self.atoms += sum(1 for part in conditions if not isinstance(part, bool) for _ in atoms_of(part))
+        self.atoms += len(literals) + sum(1 for part in conditions if not isinstance(part, bool) for _ in atoms_of(part))
         if patterns.statement_nodes:
             block = block_text(patterns, self._text, self._terms.written)
-            self.rewritten += [(part.meta.start_pos, part.meta.end_pos, block) for part in triples]
-        taken = [label.variable for label in labels]
-        if len(set(taken)) < len(taken):
-            raise known_only(triples[0], "label")
-        named = {token[1:] for part in triples for token in variables_of(part)}
+            self.rewritten += [(part.start_pos, part.end_pos, block) for part in triples]
+        named = patterns.variables
         statements = {str(key[1]) for key in (*reader.mains, *patterns.statement_nodes) if key[0] == "variable"}
         self.reifiers |= dict.fromkeys(statements, triples[0])
         bound = frozenset(Variable(name) for name in named - statements)
-        return list(Case((), bound, tuple(labels)).holding(all_of(conditions)))
+        return list(Case((), bound, tuple(labels), tuple(literals)).holding(all_of(conditions)))
 
     def _label(self, triple: Triple, patterns: Patterns, labels: list[LabelPattern]) -> Truth:
         """Reads a pattern with rdfs:label: a label to be shown, or one that says which entity it is."""
@@ -316,7 +332,7 @@ def merged(cases: list[Case], seen: set[Variable]) -> list[Case]:
         groups.setdefault(case.bound & seen, []).append(case)
     found: list[Case] = []
     for bound, members in groups.items():
-        if len(members) == 1 or any(member.labels for member in members):
+        if len(members) == 1 or any(member.labels or member.facts for member in members):
             found += members
             continue
         common = [part for part in members[0].conditions if all(part in member.conditions for member in members)]

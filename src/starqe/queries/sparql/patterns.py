@@ -1,15 +1,17 @@
 """The triple patterns of a group with every shorthand undone: plain triples, and triples that have a reifier."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from starqe.kg.iris import REIFIES
-from starqe.queries.sparql.syntax import Node, known_only
+from starqe.queries.sparql.syntax import Node, known_only, parts_of
 from starqe.queries.sparql.terms import SparqlTerms
 
+Written: TypeAlias = Mapping[int, tuple[int, str | None]]
+"""Where strings stand in a text that name something: begin -> end, and the IRI for it (None for a blank node, which has none)."""
 Key: TypeAlias = tuple[str, object]
-"""What tells nodes apart: two nodes of a text are the same exactly if their keys are equal."""
+"""The key of a node: two nodes of a text are the same exactly if their keys are equal."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Triple:
 
 @dataclass(frozen=True)
 class Reified:
-    """A triple pattern and the reifier that stands for it; an annotated triple also asserts itself, a quoted one does not."""
+    """A triple pattern and its reifier; an annotated triple also asserts itself, a quoted one does not."""
 
     reifier: Node
     triple: Triple
@@ -54,7 +56,7 @@ class Patterns:
             self._read_statement_nodes()
 
     def key(self, node: Node) -> Key:
-        """Returns what tells a node apart from others."""
+        """Returns the key of a node."""
         match getattr(node, "type", None):
             case "VAR":
                 return "variable", str(node)[1:]
@@ -66,12 +68,19 @@ class Patterns:
                 return "iri", self._terms.iri(node)
         return "literal", id(node)
 
+    @property
+    def variables(self) -> set[str]:
+        """The names of the variables in the patterns."""
+        triples = [*self.plain, *(one.triple for one in self.reified)]
+        nodes = [*(node for one in triples for node in (one.subject, one.relation, one.object)), *(one.reifier for one in self.reified)]
+        return {node[1:] for node in nodes if getattr(node, "type", None) == "VAR"}
+
     def _properties(self, subject: Node, properties: Node) -> None:
         for pair in properties.children:
             relation, *objects = pair.children
             for object_ in objects:
                 node, *annotations = object_.children
-                self._triple(subject, simple(relation), node, annotations)
+                self._triple(subject, relation, node, annotations)
 
     def _triple(self, subject: Node, relation: Node, node: Node, annotations: list[Node]) -> None:
         reifies = getattr(relation, "type", None) in ("IRI", "PNAME") and self._terms.iri(relation) == REIFIES
@@ -87,7 +96,7 @@ class Patterns:
         triple = Triple(subject, relation, self._node(node))
         if not annotations:
             self.plain.append(triple)
-        elif is_tree(relation, "path"):
+        elif is_path(relation):
             raise known_only(annotations[0], "qualified path")
         reifier: Node | None = None
         for annotation in annotations:
@@ -95,7 +104,7 @@ class Patterns:
                 reifier = _named(annotation)
                 self.reified.append(Reified(reifier, triple, annotated=True))
             else:
-                # A block speaks of the reifier right before it, else of a new one: a second block is a second statement.
+                # A block is about the reifier right before it, or else about a new one: a second block is a second statement.
                 if reifier is None:
                     reifier = _anonymous(annotation)
                     self.reified.append(Reified(reifier, triple, annotated=True))
@@ -152,41 +161,40 @@ class Patterns:
         self.statement_nodes = frozenset(heads)
 
     statement_nodes: frozenset[Key] = frozenset()
-    """The nodes that stand for statements in Wikidata's way."""
+    """The statement nodes of Wikidata's model."""
 
 
-def block_text(patterns: Patterns, text: str, written: Mapping[int, tuple[int, str | None]]) -> str:
+def block_text(patterns: Patterns, text: str, written: Written) -> str:
     """Writes patterns again without any shorthand, as a store takes them.
 
     Args:
         patterns: The patterns.
         text: The text that they come from.
-        written: Where strings stand that name something, and the IRI for each.
+        written: The strings in it that name something.
     """
-
-    def node(one: Node) -> str:
-        if getattr(one, "type", None) == "ANON":
-            return f"_:anonymous{one.start_pos}"
-        if not hasattr(one, "children"):
-            return str(one)
-        start, end = one.meta.start_pos, one.meta.end_pos
-        return written.get(start, (end, None))[1] or text[start:end]
-
-    def triple(one: Triple) -> str:
-        return f"{node(one.subject)} {node(one.relation)} {node(one.object)}"
-
-    lines = [f"{node(one.reifier)} <{REIFIES}> <<( {triple(one.triple)} )>> . {triple(one.triple)}" for one in patterns.reified]
-    return " . ".join([*lines, *map(triple, patterns.plain)])
+    lines = []
+    for one in patterns.reified:
+        triple = triple_text(one.triple, text, written)
+        lines.append(f"{_node_text(one.reifier, text, written)} <{REIFIES}> <<( {triple} )>> . {triple}")
+    return " . ".join([*lines, *(triple_text(one, text, written) for one in patterns.plain)])
 
 
-def simple(relation: Node) -> Node:
-    """Returns the name that a path of one step is, and any other path as it is."""
-    while is_tree(relation, "path") and len(relation.children) == 1 and len(relation.children[0].children) == 1:
-        (step,) = relation.children[0].children
-        if len(step.children) > 1 or is_tree(step.children[0], "negated"):
-            break
-        relation = step.children[0]
-    return relation
+def triple_text(triple: Triple, text: str, written: Written) -> str:
+    """Writes one triple pattern as a store takes it."""
+    return " ".join(_node_text(node, text, written) for node in (triple.subject, triple.relation, triple.object))
+
+
+def _node_text(node: Node, text: str, written: Written) -> str:
+    if getattr(node, "type", None) == "ANON":
+        return f"_:anonymous{node.start_pos}"
+    if not hasattr(node, "children"):
+        return str(node)
+    return written.get(node.start_pos, (node.end_pos, None))[1] or text[node.start_pos : node.end_pos]
+
+
+def is_path(relation: Node) -> bool:
+    """Returns whether a relation is a path, and not one name or variable."""
+    return is_tree(relation, "path", "sequence", "step", "negated")
 
 
 def _quoted(subject: Node, relation: Node, object_: Node) -> Triple:
@@ -197,15 +205,15 @@ def _quoted(subject: Node, relation: Node, object_: Node) -> Triple:
 
 
 def is_tree(node: Node, *kinds: str) -> bool:
-    """Says whether a node is composed, by one of these rules of the grammar."""
+    """Returns whether a node is composed, by one of these rules of the grammar."""
     return getattr(node, "data", None) in kinds
 
 
-def variables_of(tree: Node) -> list[Node]:
+def variables_of(tree: Node) -> Sequence[Node]:
     """Returns every variable below a tree (or token), once for each time it occurs."""
-    if not hasattr(tree, "scan_values"):
+    if not hasattr(tree, "parts"):
         return [tree] if getattr(tree, "type", None) == "VAR" else []
-    return list(tree.scan_values(lambda value: getattr(value, "type", None) == "VAR"))
+    return parts_of(tree, "VAR")
 
 
 def _named(reifier: Node) -> Node:
@@ -217,5 +225,4 @@ def _anonymous(tree: Node) -> Node:
     """Returns a blank node of its own for a tree, at its place."""
     from lark import Token
 
-    meta = tree.meta
-    return Token("ANON", "[]", meta.start_pos, meta.line, meta.column, meta.end_line, meta.end_column, meta.end_pos)
+    return Token("ANON", "[]", tree.start_pos, tree.line, tree.column, end_pos=tree.end_pos)

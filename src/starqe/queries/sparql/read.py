@@ -4,19 +4,17 @@ What a text means, and which part of SPARQL is predicted, is written down in doc
 a `KnownOnlyError`: known facts alone answer it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from starqe.errors import KnownOnlyError, SparqlError, UnknownNameError
 from starqe.kg.graph import Graph
-from starqe.queries.formula import And, Formula, Same, Term, Variable, atoms_of, free_variables, relation_variables, substitute
-from starqe.queries.query import Query
+from starqe.queries.formula import Term, Variable, atoms_of
 from starqe.queries.sparql.foreign import foreign_error
 from starqe.queries.sparql.groups import Case, GroupReader, merged
-from starqe.queries.sparql.patterns import Patterns, is_tree, simple, variables_of
-from starqe.queries.sparql.request import RESERVED, Alternative, SparqlRequest
-from starqe.queries.sparql.syntax import Node, error_at, known_only, parse_sparql, refused
+from starqe.queries.sparql.patterns import Patterns, is_path, is_tree, variables_of
+from starqe.queries.sparql.request import RESERVED, SparqlRequest, alternative_of
+from starqe.queries.sparql.syntax import Node, error_at, known_only, parse_sparql, parts_of, refused
 from starqe.queries.sparql.terms import SparqlTerms
 
 _MAX_DIGITS = 18
@@ -39,7 +37,7 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     form = next(part for part in tree.children if is_tree(part, "select", "ask", "construct", "describe"))
     _check_form(form)
     group = next(part for part in form.children if is_tree(part, "group"))
-    _check_reserved(group, [part for part in tree.children if is_tree(part, "values")])
+    _check_reserved(tree, group, [part for part in tree.children if is_tree(part, "values")])
     reader = GroupReader(tree, terms, graph, text)
     cases = reader.cases(group)
     for part in tree.children:
@@ -50,9 +48,11 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     _check_kinds(reader)
     columns = _columns(form, [group, *(part for part in tree.children if is_tree(part, "values"))], reader, cases)
     shown = [name for name in columns if name not in RESERVED]
-    alternatives = tuple(_alternative(case, shown, group) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case))
+    alternatives = tuple(
+        alternative_of(case, shown, group) for case in merged(cases, set(map(Variable, shown))) if _has_atoms(case) or case.facts
+    )
     if not alternatives:
-        raise known_only(group, "no pattern")
+        raise known_only(group, "never" if reader.atoms else "no pattern")
     if lost := [name for name in shown if not any(name in one.bound for one in alternatives)]:
         token = next(token for token in variables_of(tree) if token[1:] == lost[0])
         rule = f"SELECT shows variables of the patterns, and {token} is in none"
@@ -60,15 +60,14 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
     return SparqlRequest(
         alternatives,
         columns,
-        any(getattr(part, "type", None) in ("DISTINCT", "REDUCED") for part in form.children),
+        _distinct(form),
         _count(form, "limit"),
         _count(form, "offset") or 0,
         {"select": "SELECT", "ask": "ASK", "construct": "CONSTRUCT"}[form.data],  # type: ignore[arg-type]
         store_text(text, tree, terms, columns, reader.rewritten),
-        form.meta.start_pos,
+        form.start_pos,
         _template(form, terms) if form.data == "construct" else (),
-        any(len(part.children) > 1 for part in group.find_data("union"))
-        or any(True for kind in ("optional", "exists") for _ in group.find_data(kind)),
+        any(len(part.children) > 1 for part in parts_of(tree, "union")) or any(parts_of(tree, kind) for kind in ("optional", "exists")),
     )
 
 
@@ -78,14 +77,14 @@ def known_text(text: str, graph: Graph) -> str:
     For a text that is not predicted. What cannot be read here is left to the store.
 
     Raises:
-        SparqlError: The text asks another graph or service, or a string stands for a relation and names none.
+        SparqlError: The text asks another graph or service, or a string in the place of a relation names none.
     """
     try:
         tree = parse_sparql(text)
     except SparqlError:
         return text
     for kind in ("graph", "dataset"):
-        for part in tree.find_data(kind):
+        for part in parts_of(tree, kind):
             raise refused(part, kind)
     try:
         terms = _terms(tree, graph)
@@ -97,15 +96,15 @@ def known_text(text: str, graph: Graph) -> str:
 
 def _find_names(tree: Node, terms: SparqlTerms) -> None:
     """Finds what the strings in triple patterns name."""
-    for triples in tree.find_data("triples"):
+    for triples in parts_of(tree, "triples"):
         _name(triples.children[0], terms)
-    for pair in tree.find_data("pair"):
-        for step in pair.children[0].find_data("step") if is_tree(pair.children[0], "path") else ():
-            for child in step.children:
-                if is_tree(child, "string", "tagged"):
-                    terms.relation(child)
-        if not terms.is_label(simple(pair.children[0])):
-            for object_ in pair.children[1:]:
+    for pair in parts_of(tree, "pair"):
+        relation, *objects = pair.children
+        for kind in ("string", "tagged") if hasattr(relation, "parts") else ():
+            for name in parts_of(relation, kind):
+                terms.relation(name)
+        if not terms.is_label(relation) and not terms.has_literals(relation):
+            for object_ in objects:
                 _name(object_.children[0], terms)
 
 
@@ -147,7 +146,9 @@ def _check_form(form: Node) -> None:
                     raise known_only(column, "expression")
 
 
-def _check_reserved(*places: Node | list[Node]) -> None:
+def _check_reserved(tree: Node, *places: Node | list[Node]) -> None:
+    if not any(token[1:] in RESERVED for token in variables_of(tree)):
+        return
     for place in (part for one in places for part in (one if isinstance(one, list) else [one])):
         for token in variables_of(place):
             if token[1:] in RESERVED:
@@ -156,7 +157,7 @@ def _check_reserved(*places: Node | list[Node]) -> None:
 
 
 def _check_kinds(reader: GroupReader) -> None:
-    """A variable stands for entities, for relations, for labels or for statements, and only for one of these."""
+    """A variable ranges over entities, relations, labels or statements, and only over one of these."""
     for name, node in reader.nodes.entities.items():
         if name in reader.reifiers:
             raise known_only(node, "statement as node")
@@ -194,7 +195,18 @@ def _columns(form: Node, places: Sequence[Node], reader: GroupReader, cases: lis
     return tuple(names)
 
 
-def _visible(node: Node) -> list[Node]:
+def _distinct(form: Node) -> bool:
+    """Returns whether equal rows are wanted once.
+
+    Equal rows make the same triples: templates with blank nodes, which are new in every row, are not read here. Only OFFSET depends on
+    how often a row occurs.
+    """
+    return (form.data == "construct" and not _count(form, "offset")) or any(
+        getattr(part, "type", None) in ("DISTINCT", "REDUCED") for part in form.children
+    )
+
+
+def _visible(node: Node) -> Sequence[Node]:
     """Returns the variables that a group binds: all but those of its conditions and of MINUS."""
     if not hasattr(node, "children") or is_tree(node, "filter", "minus"):
         return [] if hasattr(node, "children") else variables_of(node)
@@ -203,50 +215,6 @@ def _visible(node: Node) -> list[Node]:
 
 def _has_atoms(case: Case) -> bool:
     return any(True for part in case.conditions for _ in atoms_of(part))
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What equations with constants give to variables."""
-
-    values: dict[Variable, str]
-
-    def __call__(self, term: Term) -> Term:
-        return self.values.get(term, term) if isinstance(term, Variable) else term
-
-
-def _alternative(case: Case, shown: list[str], place: Node) -> Alternative:
-    """Makes a query of a case: variables that an equation gives a value are replaced by it.
-
-    Raises:
-        KnownOnlyError: No statement speaks of a variable that is wanted.
-    """
-    relations = {variable for part in case.conditions for variable in relation_variables(part)}
-    values: dict[Variable, str] = {}
-    conditions: list[Formula] = []
-    for part in case.conditions:
-        variable, constant = _equation(part)
-        if variable is not None and variable not in relations and values.setdefault(variable, constant) == constant:
-            continue
-        conditions.append(part)
-    given = _Given(values)
-    formula = substitute(And(tuple(conditions)), given)
-    labels = tuple(replace(label, subject=given(label.subject)) for label in case.labels)
-    wanted = [Variable(name) for name in shown if Variable(name) in case.bound]
-    labelled = [label.subject for label in labels if isinstance(label.subject, Variable)]
-    named = {label.variable for label in labels}
-    answers = tuple(v for v in dict.fromkeys([*wanted, *labelled]) if v not in values and v not in named)
-    if lost := set(answers) - free_variables(formula):
-        raise known_only(place, "label" if lost & set(labelled) else "no pattern")
-    return Alternative(Query(formula, answers), tuple((v, values[v]) for v in wanted if v in values), labels)
-
-
-def _equation(formula: Formula) -> tuple[Variable | None, str]:
-    if isinstance(formula, Same):
-        for one, other in (formula.terms, formula.terms[::-1]):
-            if isinstance(one, Variable) and isinstance(other, str):
-                return one, other
-    return None, ""
 
 
 def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], ...]:
@@ -262,8 +230,8 @@ def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], 
     for triple in patterns.plain:
         if patterns.key(triple.subject)[0] in ("blank", "anonymous") or patterns.key(triple.object)[0] in ("blank", "anonymous"):
             raise known_only(triple.relation, "statement as node")
-        if is_tree(triple.relation, "path") or hasattr(triple.subject, "children") or hasattr(triple.object, "children"):
-            raise known_only(triple.relation, "qualified path" if is_tree(triple.relation, "path") else "literal")
+        if is_path(triple.relation) or hasattr(triple.subject, "children") or hasattr(triple.object, "children"):
+            raise known_only(triple.relation, "qualified path" if is_path(triple.relation) else "literal")
         nodes = (triple.subject, triple.relation, triple.object)
         head, relation, tail = (Variable(node[1:]) if node.type == "VAR" else f"<{terms.iri(node)}>" for node in nodes)
         found.append((head, relation, tail))
@@ -283,23 +251,34 @@ def store_text(
     edits = [(start, end, iri) for start, (end, iri) in terms.written.items() if iri is not None]
     if len(edits) < len(terms.written):
         return None
-    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in rewritten)] + [*rewritten]
-    for service in tree.find_data("service"):
-        edits.append((service.meta.start_pos, service.children[-1].meta.start_pos, ""))
-    for projection in tree.find_data("projection"):
+    edits += [*rewritten, *_empty_lists(tree)]
+    for service in parts_of(tree, "service"):
+        edits.append((service.start_pos, service.children[-1].start_pos, ""))
+    for projection in parts_of(tree, "projection"):
         variables = [one for one in projection.children if getattr(one, "type", None) == "VAR"]
         edits += [(one.start_pos, one.end_pos, "") for one in variables if one[1:] in RESERVED]
     if columns is not None:
         form = next(part for part in tree.children if is_tree(part, "select", "ask", "construct"))
-        edits += [(one.meta.start_pos, one.meta.end_pos, "") for one in form.children if is_tree(one, "limit", "offset")]
+        edits += [(one.start_pos, one.end_pos, "") for one in form.children if is_tree(one, "limit", "offset")]
         if form.data != "select":
             group = next(part for part in form.children if is_tree(part, "group"))
             head = " ".join(f"?{name}" for name in columns) if form.data == "construct" and columns else "*"
-            edits = [edit for edit in edits if edit[0] >= group.meta.start_pos]
-            edits.append((form.meta.start_pos, group.meta.start_pos, f"SELECT {head}"))
-    for start, end, written in sorted(edits, reverse=True):
-        text = f"{text[:start]} {written} {text[end:]}"
-    return text
+            edits = [edit for edit in edits if edit[0] >= group.start_pos]
+            edits.append((form.start_pos, group.start_pos, f"SELECT {'DISTINCT ' * _distinct(form)}{head}"))
+    parts, place = [], 0
+    for start, end, written in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if start >= place:  # else it is a part of what the last edit replaces
+            parts += [text[place:start], written]
+            place = end
+    return " ".join([*parts, text[place:]])
+
+
+def _empty_lists(tree: Node) -> Iterator[tuple[int, int, str]]:
+    """Yields the edits for IN () and NOT IN (), which SPARQL defines as false and true; Oxigraph takes them for errors."""
+    for kind, value in (("in_", "false"), ("not_in", "true")):
+        for part in parts_of(tree, kind):
+            if not part.children[-1].children:
+                yield part.start_pos, part.end_pos, value
 
 
 def _count(form: Node, kind: str) -> int | None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 _UPDATE = "starqe answers queries, and never changes the graph: import it again with 'starqe data import'"
 _ONE_GRAPH = "There is one graph, the one that the model was trained on: leave this out"
 _SHAPED = "What is counted, sorted or computed has no probability: ask for the rows themselves to get predictions"
-_ENTITIES = "Tails and values are entities"
 _STATEMENT = "A statement stands as the subject of its qualifiers: << s p o >> :qualifier :value"
 
 UPDATES = frozenset(("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"))
@@ -30,7 +29,10 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
     "negated path": ("a negated path '!'", "Write a variable as the relation, and FILTER (?p != :r)"),
     "qualified path": ("a qualifier of a path", "Write a triple pattern for each step"),
     "collection": ("a collection '( … )'", "Write its items as triple patterns"),
-    "literal": ("a number, a boolean or a literal with a datatype", f'{_ENTITIES}. One with such a label is written in quotes: "1921"'),
+    "literal": (
+        "a literal as a value (a date, a number, a text)",
+        'An entity with such a label is written in quotes: "1921"',
+    ),
     "function": ("this expression", "A condition is made of =, !=, IN, NOT IN, EXISTS, BOUND, &&, || and !, or of the language of a label"),
     "statement as node": ("a statement as an entity", _STATEMENT),
     "qualified qualifier": ("a qualifier of a qualifier", "Qualifiers belong to the main triple of a statement"),
@@ -46,6 +48,7 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
         "Give the relation, and begin the pattern at a variable that is bound outside",
     ),
     "many alternatives": ("a query with too many cases", "Each OPTIONAL, and each UNION of different variables, doubles them"),
+    "never": ("a query whose conditions never hold", "Is one of them meant to be the other way round, such as NOT IN?"),
     "no pattern": ("a query without a triple pattern", "Write one, such as ?x :bornIn :Ulm"),
 }
 """What known facts alone answer: its name, and the reason or how to ask for predictions instead."""

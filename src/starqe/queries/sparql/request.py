@@ -1,16 +1,18 @@
 """What a SPARQL text asks for: the queries behind it, and how their answers are to be shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from starqe.errors import QueryError
-from starqe.queries.formula import Term, Variable, relation_variables
+from starqe.queries.formula import And, Atom, Formula, Same, Term, Variable, free_variables, relation_variables, substitute
 from starqe.queries.query import Query
-from starqe.queries.sparql.groups import LabelPattern
+from starqe.queries.sparql.groups import Case, LabelPattern
+from starqe.queries.sparql.literal_facts import LiteralFact
+from starqe.queries.sparql.syntax import Node, known_only
 
 RESERVED = ("score", "known")
-"""The variables that an answer brings with it: how plausible it is, and whether it is known. They stand in SELECT only."""
+"""The variables that an answer brings with it: how plausible it is, and whether it is known. They may occur in SELECT only."""
 
 Form = Literal["SELECT", "ASK", "CONSTRUCT"]
 
@@ -24,17 +26,22 @@ class Alternative:
     """
 
     query: Query
-    """Its answer variables are those that a row of this alternative binds, and those whose labels it shows."""
+    """Its answer variables are those that a row of this alternative binds, and those whose labels or literals it shows."""
     given: tuple[tuple[Variable, str], ...] = ()
-    """Variables that can have only one value, with their entities; they are no variables of the query any more."""
+    """Variables that can have only one value, with their entities; they are no longer variables of the query."""
     labels: tuple[LabelPattern, ...] = ()
     """Labels that a row shows."""
+    facts: tuple[LiteralFact, ...] = ()
+    """Patterns with literal values and conditions on these: known facts, beside what the query predicts."""
+    predicted: bool = True
+    """Whether the query can be predicted; if not, it has an atom for each pattern with literals too, all of them known facts."""
 
     @property
     def bound(self) -> frozenset[str]:
         """The names of the variables that a row of this alternative binds."""
         labels = (label.variable for label in self.labels if not label.absent)
-        return frozenset(variable.name for variable in (*self.query.answers, *dict(self.given), *labels))
+        literals = (fact.value for fact in self.facts if fact.value is not None)
+        return frozenset(variable.name for variable in (*self.query.answers, *dict(self.given), *labels, *literals))
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,11 @@ class SparqlRequest:
     """The number of answers to skip."""
     form: Form = "SELECT"
     text: str | None = None
-    """The text as a SPARQL store takes it, without LIMIT and OFFSET: names are IRIs. None for a query that is no text."""
+    """The text as a SPARQL store takes it, without LIMIT and OFFSET: names are IRIs. None for a query that does not come from a text."""
     body: int = 0
     """Where the query begins in the text, after its declarations."""
     template: tuple[tuple[Term, Term, Term], ...] = ()
-    """Of CONSTRUCT: the triples that each row becomes; what is no variable is written as in N-Triples."""
+    """Of CONSTRUCT: the triples of each row; terms other than variables are written as in N-Triples."""
 
     branches: bool = False
     """Whether the text has UNION, OPTIONAL or EXISTS: the query does not say how often a row occurs (equal branches became one, and
@@ -87,13 +94,23 @@ class SparqlRequest:
         return self.alternatives[0].query
 
     @property
+    def predicted(self) -> tuple[tuple[int, Alternative], ...]:
+        """The alternatives that can be predicted, with their places."""
+        return tuple((place, one) for place, one in enumerate(self.alternatives) if one.predicted)
+
+    @property
+    def about_given(self) -> tuple[Alternative, ...]:
+        """The alternatives that ask for nothing but literals of given entities."""
+        return tuple(one for one in self.alternatives if not one.predicted and one.facts and _is_about_given(one))
+
+    @property
     def shown(self) -> tuple[str, ...]:
         """The columns without the reserved ones."""
         return tuple(name for name in self.columns if name not in RESERVED)
 
     @property
     def relations(self) -> frozenset[str]:
-        """The names of the variables that stand for relations."""
+        """The names of the variables that range over relations."""
         return frozenset(variable.name for one in self.alternatives for variable in relation_variables(one.query.formula))
 
     @property
@@ -105,3 +122,76 @@ class SparqlRequest:
     def known(self) -> bool:
         """Whether it is asked for which answers are known."""
         return "known" in self.columns
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What equations with constants give to variables."""
+
+    values: dict[Variable, str]
+
+    def __call__(self, term: Term) -> Term:
+        return self.values.get(term, term) if isinstance(term, Variable) else term
+
+
+def alternative_of(case: Case, shown: list[str], place: Node) -> Alternative:
+    """Makes a query of a case: variables that an equation gives a value are replaced by it.
+
+    Raises:
+        KnownOnlyError: No statement speaks of a variable that is wanted, or of an entity whose literals are.
+    """
+    relations = {variable for part in case.conditions for variable in relation_variables(part)}
+    values: dict[Variable, str] = {}
+    conditions: list[Formula] = []
+    for part in case.conditions:
+        variable, constant = _equation(part)
+        if variable is not None and variable not in relations and values.setdefault(variable, constant) == constant:
+            continue
+        conditions.append(part)
+    given = _Given(values)
+    formula: Formula = And(tuple(conditions))
+    if values:
+        formula = substitute(formula, given)
+    labels = tuple(replace(label, subject=given(label.subject)) for label in case.labels)
+    wanted = [Variable(name) for name in shown if Variable(name) in case.bound]
+    labelled = [label.subject for label in labels if isinstance(label.subject, Variable)]
+    named = {label.variable for label in labels} | {fact.value for fact in case.facts}
+    holders = [fact.subject for fact in case.facts if isinstance(fact.subject, Variable)]
+    answers = tuple(v for v in dict.fromkeys([*wanted, *labelled, *holders]) if v not in values and v not in named)
+    lost = set(answers) - (free_variables(formula) if conditions else set())
+    if case.facts and (lost or not conditions):
+        return _known_alternative(case, wanted, place)
+    if lost or {*holders} & {*values}:
+        raise known_only(place, "literal" if not lost else "label" if lost & set(labelled) else "no pattern")
+    return Alternative(Query(formula, answers), tuple((v, values[v]) for v in wanted if v in values), labels, case.facts)
+
+
+def _known_alternative(case: Case, wanted: list[Variable], place: Node) -> Alternative:
+    """Makes an alternative that nothing is predicted for: an entity is known only by its literals.
+
+    Raises:
+        KnownOnlyError: It shows labels, or what it shows is in no pattern.
+    """
+    atoms = [
+        Atom(fact.subject, fact.relation, fact.value or Variable(f"literal_{number}"), fact=True)
+        for number, fact in enumerate(case.facts)
+        if fact.subject is not None
+    ]
+    formula: Formula = And((*atoms, *case.conditions))
+    if case.labels or not {*wanted} <= free_variables(formula):
+        raise known_only(place, "label" if case.labels else "no pattern")
+    return Alternative(Query(formula, tuple(wanted)), facts=case.facts, predicted=False)
+
+
+def _is_about_given(alternative: Alternative) -> bool:
+    """Says whether an alternative has only literals as answers, and given entities as their subjects."""
+    values = {fact.value for fact in alternative.facts}
+    return {*alternative.query.answers} <= values and not any(isinstance(fact.subject, Variable) for fact in alternative.facts)
+
+
+def _equation(formula: Formula) -> tuple[Variable | None, str]:
+    if isinstance(formula, Same):
+        for one, other in (formula.terms, formula.terms[::-1]):
+            if isinstance(one, Variable) and isinstance(other, str):
+                return one, other
+    return None, ""

@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
@@ -29,7 +31,7 @@ PARALLEL = 2
 """Number of queries that run at once; others wait for their turn."""
 _POLL_SECONDS = 0.02
 
-# What is no keyword: strings, IRIs, comments, prefixed names and variables. An IRI has no space, so `?a < ?b` is none.
+# Everything but keywords: strings, IRIs, comments, prefixed names and variables. An IRI has no space, so `?a < ?b` is none.
 _SKIPPED = re.compile(
     r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*"""|' + r"'''(?:[^'\\]|\\[\s\S]|'(?!''))*'''"
     r'|"(?:[^"\\\r\n]|\\.)*"|' + r"'(?:[^'\\\r\n]|\\.)*'"
@@ -83,7 +85,8 @@ class KnownStore:
     def __init__(self, source: Graph | Path, splits: Collection[str] = SPLITS, memory: int = MEMORY) -> None:
         self._source, self._splits, self._memory = source, tuple(splits), memory
         self._process: subprocess.Popen[str] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._removal: weakref.finalize[[str, bool], KnownStore] | None = None
+        self._folder = Path()
         self._starting = threading.Lock()
         self._turn = threading.BoundedSemaphore(PARALLEL)
 
@@ -151,23 +154,23 @@ class KnownStore:
         try:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            assert self._folder is not None
-            return Client(str(Path(self._folder.name) / "socket"), "AF_UNIX")
+            return Client(str(self._folder / "socket"), "AF_UNIX")
         finally:
             self._starting.release()
 
     def _start(self) -> None:
         """Starts the process and waits until the store is loaded."""
         self._end()
-        self._folder = tempfile.TemporaryDirectory(prefix="starqe-store-")
-        place = Path(self._folder.name)
+        # Not a TemporaryDirectory, which warns where the garbage collector finds it before this store.
+        place = self._folder = Path(tempfile.mkdtemp(prefix="starqe-store-"))
+        self._removal = weakref.finalize(self, shutil.rmtree, str(place), True)
         if isinstance(self._source, Graph):
-            (path,) = write_nquads(self._source, place / "graph.nq", self._source.names)
+            (path,) = write_nquads(self._source, place / "graph.nq", self._source.names, details=False)
             loaded = ["merged", str(path), *(f"{SPLIT_GRAPH}{split}" for split in self._splits)]
         else:
             loaded = ["apart", str(self._source)]
         program = [sys.executable, store_process.__file__, str(place / "socket"), *loaded]
-        # Its standard input ends with this process, however that ends; the words of its allocator are told by `_read`.
+        # Its standard input is closed when this process ends for any reason. Its allocator may print a message; `_read` reports the cause.
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )
@@ -185,9 +188,9 @@ class KnownStore:
                 assert stream is not None
                 stream.close()
             self._process = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        if self._removal is not None:
+            self._removal()
+            self._removal = None
 
 
 def check_words(text: str, one_graph: bool = True) -> None:
@@ -216,7 +219,7 @@ def _replies(connection: Connection, deadline: Deadline) -> Iterator[dict[str, A
         process = None
     except (EOFError, ConnectionResetError):
         process = None
-        yield {"error": "memory"}  # a process that cannot have more memory is ended by its allocator, without a word
+        yield {"error": "memory"}  # a process that cannot have more memory is ended by its allocator, without a reply
     finally:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -4,7 +4,7 @@ The grammar is `sparql.lark`. It is compiled when the first text is read: what i
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,10 +13,12 @@ from starqe.errors import KnownOnlyError, SparqlError
 from starqe.queries.sparql.refused import KNOWN_ONLY, REFUSED, UPDATES
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, UnexpectedToken
+    from lark import Token
+
+    from starqe.queries.sparql.parser import SparqlParser, UnexpectedTokenError
 
 Node: TypeAlias = Any
-"""A token or a tree of lark: which one stands where is said by the grammar, and not by their types."""
+"""A token or a tree of lark: the grammar decides which one, not their types."""
 
 MAX_BYTES = 1 << 20
 """The largest size of a text, in bytes of UTF-8."""
@@ -68,14 +70,15 @@ EXPECTED = {
 }
 """What may come next, in words, by the names of the grammar; what goes with another, or would be refused later, is not here."""
 
-_OPEN = ("LSQB", "_QUOTE", "_TERM", "_ANNOTATION", "LBRACE", "LPAR")
-_CLOSE = ("RSQB", "_QUOTE_END", "_TERM_END", "_ANNOTATION_END", "RBRACE", "RPAR")
+_DEPTH = {
+    **dict.fromkeys(("LSQB", "_QUOTE", "_TERM", "_ANNOTATION", "LBRACE", "LPAR"), 1),
+    **dict.fromkeys(("RSQB", "_QUOTE_END", "_TERM_END", "_ANNOTATION_END", "RBRACE", "RPAR"), -1),
+}
 
 
 def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (), kind: type[SparqlError] = SparqlError) -> SparqlError:
     """Makes the error for a token, or for all that a tree covers; a suggestion is a text to write there instead."""
-    place: Any = node.meta if hasattr(node, "meta") else node
-    return kind(rule, way_out, place.line, place.column, place.start_pos, place.end_pos - place.start_pos, suggestions)
+    return kind(rule, way_out, node.line, node.column, node.start_pos, node.end_pos - node.start_pos, suggestions)
 
 
 def known_only(node: Node, construct: str) -> KnownOnlyError:
@@ -98,12 +101,12 @@ def shortened(text: str) -> str:
 
 
 def parse_sparql(text: str) -> Node:
-    """Reads a text by the grammar, and gives the tree.
+    """Parses a text by the grammar, and returns its tree.
 
     Raises:
         SparqlError: The text is too long, is not in the grammar, or has a construct that is refused.
     """
-    from lark import UnexpectedCharacters, UnexpectedToken
+    from starqe.queries.sparql.parser import UnexpectedTokenError, UnknownCharacterError
 
     try:
         size = len(text.encode())
@@ -111,53 +114,54 @@ def parse_sparql(text: str) -> Node:
         raise in_text(text, error.start, 1, "a text is Unicode, found half a surrogate pair", "Write the character itself") from None
     if size > MAX_BYTES:
         raise in_text(text, 0, len(text), f"a query has at most {MAX_BYTES:,} bytes, found {size:,}", "Ask several queries")
+    parser = _parser()
     try:
-        return _parser().parse(text)
-    except UnexpectedCharacters as error:
-        raise _unknown_character(text, int(error.pos_in_stream or 0)) from None
-    except UnexpectedToken as error:
+        tokens = parser.lexer.lex(text, MAX_TOKENS)
+        _check(tokens)
+        return parser.parse(tokens)
+    except UnknownCharacterError as error:
+        raise _unknown_character(text, error.place) from None
+    except UnexpectedTokenError as error:
         raise _unexpected(text, error) from None
 
 
+def parts_of(tree: Node, kind: str) -> Sequence[Node]:
+    """Returns all trees of a rule, or all tokens of a type, that a tree holds (itself included), in the order of the text."""
+    found: Sequence[Node] = tree.parts.get(kind, ())
+    return [tree, *found] if tree.data == kind else found
+
+
 @cache
-def _parser() -> "Lark":
-    from lark import Lark
+def _parser() -> "SparqlParser":
+    from starqe.queries.sparql.parser import SparqlParser
 
-    grammar = resources.files(__package__).joinpath("sparql.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", postlex=_Guard(), propagate_positions=True, maybe_placeholders=True)
-
-
-class _Guard:
-    """Looks at all tokens before the rules do: limits hold, and an update is named and not just unexpected."""
-
-    always_accept = ()
-
-    def process(self, stream: "Iterator[Token]") -> "Iterator[Token]":
-        return iter(list(_checked(stream)))
+    return SparqlParser(resources.files(__package__).joinpath("sparql.lark").read_text(encoding="utf-8"))
 
 
-def _checked(tokens: "Iterator[Token]") -> "Iterator[Token]":
-    """Returns all tokens, as long as there are not too many, brackets are not too deep, and the text is no update.
+def _check(tokens: "Sequence[Token]") -> None:
+    """Checks all tokens before they are parsed: the limits, and updates, which get an error of their own.
 
     Raises:
-        SparqlError: One of these is not so.
+        SparqlError: There are too many tokens, brackets are too deep, or the text is an update.
     """
     depth = signs = 0
-    for number, token in enumerate(tokens):
-        if number >= MAX_TOKENS:
-            raise error_at(token, f"a query has at most {MAX_TOKENS:,} names, words and signs, found more", "Ask several queries")
-        if token.type == "WORD" and not depth and token.upper() in UPDATES:
+    for token in tokens[:MAX_TOKENS]:
+        kind = token.type
+        signs = signs + 1 if kind == "BANG" else 0
+        if kind in _DEPTH:
+            depth += _DEPTH[kind]
+        elif kind == "WORD" and not depth and token.upper() in UPDATES:
             raise error_at(token, f"the update {token.upper()} is refused", REFUSED["update"][1])
-        signs = signs + 1 if token.type == "BANG" else 0
-        depth += (token.type in _OPEN) - (token.type in _CLOSE)
         if depth + signs > MAX_DEPTH:
             raise error_at(token, f"brackets are nested at most {MAX_DEPTH} deep", "Use variables for the inner nodes")
-        yield token
+    if len(tokens) > MAX_TOKENS + 1:  # the last one is that of the end
+        rule = f"a query has at most {MAX_TOKENS:,} names, words and signs, found more"
+        raise error_at(tokens[MAX_TOKENS], rule, "Ask several queries")
 
 
-def _unexpected(text: str, error: "UnexpectedToken") -> SparqlError:
-    """Says what stands where something else was expected."""
-    token, accepts = error.token, set(error.accepts or ())
+def _unexpected(text: str, error: "UnexpectedTokenError") -> SparqlError:
+    """Makes the error for a token that is not expected."""
+    token, accepts = error.token, set(error.accepted)
     if "IRI" in accepts:
         accepts -= {"INTEGER"}  # where an entity may stand a number is read too, for the sake of a better error
     words = [EXPECTED[name] for name in EXPECTED if name in accepts]
@@ -181,6 +185,6 @@ def _unknown_character(text: str, offset: int) -> SparqlError:
 
 
 def in_text(text: str, offset: int, length: int, rule: str, way_out: str) -> SparqlError:
-    """Makes the error for a part of the text that is no token."""
+    """Makes the error for a part of the text that is not a token."""
     line_start = text.rfind("\n", 0, offset) + 1
     return SparqlError(rule, way_out, text.count("\n", 0, offset) + 1, offset - line_start + 1, offset, length)

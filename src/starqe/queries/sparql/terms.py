@@ -11,6 +11,7 @@ from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
 from starqe.errors import SparqlError, UnknownNameError
 from starqe.kg.graph import Graph
 from starqe.kg.iris import RDF, TYPE, Namespace, is_iri
+from starqe.kg.literal import STRING, XSD
 from starqe.kg.rdf.read import LABEL
 from starqe.kg.vocabulary import Vocabulary
 from starqe.queries.sparql.syntax import Node, error_at, known_only, shortened
@@ -19,7 +20,6 @@ from starqe.queries.sparql.write import quoted
 SHOWN = 10
 """The largest number of candidates in an error."""
 
-_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _VERSIONS = ("1.0", "1.1", "1.2", "1.2-basic")
 _ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
@@ -29,10 +29,10 @@ _NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 def predefined_prefixes(graph: Graph) -> dict[str, str]:
     """Returns the prefixes that a text need not declare.
 
-    They are ``e`` and ``r`` for the graph's bases, as exports write them, ``rdf`` and ``rdfs``; and those of Wikidata where the
+    They are ``e`` and ``r`` for the graph's bases, as exports write them, ``rdf``, ``rdfs`` and ``xsd``; and those of Wikidata where the
     graph's IRIs are Wikidata's.
     """
-    prefixes = {"e": graph.names.entity_base, "r": graph.names.relation_base, "rdf": RDF, "rdfs": LABEL.removesuffix("label")}
+    prefixes = {"e": graph.names.entity_base, "r": graph.names.relation_base, "rdf": RDF, "rdfs": LABEL.removesuffix("label"), "xsd": XSD}
     if (site := wikidata_site(graph)) is not None:
         prefixes |= {"wd": graph.names.entity_base, "wdt": graph.names.relation_base}
         prefixes |= {prefix: f"{site}prop/{path}" for prefix, path in (("p", ""), ("ps", "statement/"), ("pq", "qualifier/"))}
@@ -56,9 +56,11 @@ class SparqlTerms:
         self._graph = graph
         self._prefixes = predefined_prefixes(graph)
         self.wikidata = wikidata_site(graph)
+        self.only_literals = graph.only_literals
         self.written: dict[int, tuple[int, str | None]] = {}
-        """Where strings stand that name something: begin -> end, and the IRI for it (None: a blank node, which has none)."""
+        """Positions of the strings that name something: begin -> end, and the IRI for it (None: a blank node, which has none)."""
         self._base: str | None = None
+        self._iris: dict[str, str] = {}
         for declaration in declarations:
             *names, value = declaration.children
             match declaration.data, names:
@@ -75,13 +77,19 @@ class SparqlTerms:
                         raise error_at(
                             value, f"a version is one of {', '.join(_VERSIONS)}, found {shortened(value)}", 'Write VERSION "1.2"'
                         )
+            self._iris.clear()  # a declaration changes what names mean
 
     def iri(self, name: Node) -> str:
-        """Returns the absolute IRI that a name stands for.
+        """Returns the absolute IRI that a name denotes.
 
         Raises:
-            SparqlError: Its prefix is not declared, it is relative without a base, or it is no IRI.
+            SparqlError: Its prefix is not declared, it is relative without a base, or it is not an IRI.
         """
+        if (known := self._iris.get(name)) is None:
+            known = self._iris[str(name)] = self._absolute(name)
+        return known
+
+    def _absolute(self, name: Node) -> str:
         if name.type == "A":
             return TYPE
         if name.type == "PNAME":
@@ -111,7 +119,7 @@ class SparqlTerms:
         return str(resolved.value)
 
     def entity(self, node: Node) -> str:
-        """Returns the entity that an IRI, a prefixed name or a label stands for.
+        """Returns the entity that an IRI, a prefixed name or a label denotes.
 
         Raises:
             SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
@@ -119,7 +127,7 @@ class SparqlTerms:
         return self._identifier(node, "entity", self._graph.entities, self._graph.names.entities)
 
     def relation(self, node: Node) -> str:
-        """Returns the relation that an IRI, a prefixed name or a label stands for.
+        """Returns the relation that an IRI, a prefixed name or a label denotes.
 
         Raises:
             SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
@@ -127,13 +135,13 @@ class SparqlTerms:
         return self._identifier(node, "relation", self._graph.relations, self._graph.names.relations)
 
     def known_entity(self, node: Node, of_relations: bool = False) -> str | None:
-        """Returns the entity (or relation) that a node of a condition stands for; None where nothing of the graph can equal it.
+        """Returns the entity (or relation) that a node of a condition denotes; None if nothing of the graph can equal it.
 
         Raises:
             SparqlError: A string names nothing, or several.
         """
         if hasattr(node, "children") and (
-            node.data in ("string", "tagged") or (node.data == "typed" and self.iri(node.children[1]) == _XSD_STRING)
+            node.data in ("string", "tagged") or (node.data == "typed" and self.iri(node.children[1]) == STRING)
         ):
             return self.relation(node) if of_relations else self.entity(node)
         if hasattr(node, "children") or node.type not in ("IRI", "PNAME"):
@@ -155,8 +163,19 @@ class SparqlTerms:
         labels = (by_id for tag, by_id in entities.labels.items() if tag.lower() == language)
         return [entities.identifier(id_) for by_id in labels for id_, label in by_id.items() if label == text]
 
+    def has_literals(self, node: Node) -> bool:
+        """Returns whether a node is a relation whose values are literals."""
+        if not self.only_literals:
+            return False
+        names, relations = self._graph.names.relations, self._graph.relations
+        if getattr(node, "type", None) in ("IRI", "PNAME", "A"):
+            return self._by_iri(self.iri(node), relations, names) in self.only_literals
+        return getattr(node, "data", None) == "string" and any(
+            relations.identifier(id_) in self.only_literals for id_ in relations.named(_text(node.children[0]))
+        )
+
     def is_label(self, node: Node) -> bool:
-        """Says whether a relation is ``rdfs:label``, as a property that is not one of the graph's own relations."""
+        """Returns whether a relation is ``rdfs:label``, as a property that is not one of the graph's own relations."""
         return getattr(node, "type", None) in ("IRI", "PNAME") and self.iri(node) == LABEL and LABEL not in self._graph.relations
 
     def statement_role(self, node: Node) -> tuple[str, str]:
@@ -170,7 +189,7 @@ class SparqlTerms:
         return "", ""
 
     def direct(self, node: Node, name: str) -> Node:
-        """Returns the relation of the graph that a property of a statement node stands for, at the place of the node."""
+        """Returns the relation of the graph that a property of a statement node denotes, at the place of the node."""
         from lark import Token
 
         return Token.new_borrow_pos("IRI", f"<{self._graph.names.relation_base}{name}>", node)
@@ -179,7 +198,7 @@ class SparqlTerms:
         if hasattr(node, "children"):
             found = self._by_string(node, kind, vocabulary)
             term = names.term(found)
-            self.written[node.meta.start_pos] = node.meta.end_pos, None if isinstance(term, BlankNode) else str(term)
+            self.written[node.start_pos] = node.end_pos, None if isinstance(term, BlankNode) else str(term)
             return found
         if node.type not in ("IRI", "PNAME", "A"):
             raise known_only(node, "literal")
@@ -192,14 +211,16 @@ class SparqlTerms:
 
     def _by_iri(self, iri: str, vocabulary: Vocabulary, names: Namespace) -> str | None:
         identifier = names.identifier(iri)
-        # Reading undoes what writing does: an IRI that stands for the reification itself is no name, whatever is called so.
-        return identifier if identifier in vocabulary and is_iri(iri) and names.term(identifier) == NamedNode(iri) else None
+        if identifier not in vocabulary:
+            return None
+        # Reading undoes what writing does: an IRI of the reification vocabulary is not a name, even if an entity has it.
+        return identifier if identifier != iri or (is_iri(iri) and names.term(identifier) == NamedNode(iri)) else None
 
     def _by_string(self, node: Node, kind: str, vocabulary: Vocabulary) -> str:
         """Returns what a string names: by identifier, by label, or by the last part of an IRI; with a language, by label only."""
         string, *rest = node.children
         text, language = _text(string), None
-        if node.data == "typed" and self.iri(rest[0]) != _XSD_STRING:
+        if node.data == "typed" and self.iri(rest[0]) != STRING:
             raise known_only(node, "literal")
         if node.data == "tagged":
             language = rest[0][1:]
@@ -214,7 +235,7 @@ class SparqlTerms:
         if not found:
             shown_label = f" in the language {language!r}" if language else ""
             rule = f"no {kind} of this graph is called {shortened(text)!r}{shown_label}"
-            # In SPARQL this is a literal, which no known fact has; a string as a relation is no SPARQL.
+            # In SPARQL this is a literal, which no known fact has; a string as a relation is not SPARQL.
             raise _unknown(node, rule, text, vocabulary, kind=UnknownNameError if kind == "entity" else SparqlError)
         return vocabulary.identifier(found[0])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pyoxigraph import BlankNode
 
 from starqe.errors import UnsupportedError
-from starqe.kg.iris import Names
+from starqe.kg.iris import DEFAULT_NAMES, Names
 from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable
 from starqe.queries.text import atom_text
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starqe.queries.query import Query
 
 
-def sparql(query: "Query", names: Names, form: Literal["SELECT", "ASK"] = "SELECT") -> str:
+def write_sparql(query: "Query", names: Names = DEFAULT_NAMES, form: Literal["SELECT", "ASK"] = "SELECT") -> str:
     """Writes a query; an identifier becomes the RDF term that the names give it.
 
     Raises:

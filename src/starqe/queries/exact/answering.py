@@ -170,7 +170,7 @@ def solve_tree(
     given: Mapping[str, IntArray],
     max_rows: int = MAX_ROWS,
 ) -> tuple[IntArray, dict[str, IntArray]]:
-    """Finds what makes a tree of edges true for some rows of a table: the joins of each branch, without what its negated parts exclude.
+    """Solves a tree of edges for some rows of a table: joins the edges of each branch, and removes what its negated parts exclude.
 
     Returns:
         The place in ``rows`` that each solution belongs to, and the wanted columns; branch after branch.
@@ -320,7 +320,7 @@ class _Solution:
         self.columns = {node: column[rows] for node, column in self.columns.items()}
 
     def check(self, count: float) -> None:
-        """Refuses to go on with too many rows.
+        """Refuses to continue with too many rows.
 
         Raises:
             UnsupportedError: There are more than allowed.

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from starqe.errors import InputError, QueryError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.queries.exact.answers import answer, answer_rows, assignments, derivation_rows, easy_and_hard
+from starqe.queries.exact.answering import answer, answer_rows, assignments, derivation_rows, easy_and_hard
 from starqe.queries.formula import And, Atom, Not, Variable
+from starqe.queries.layout import query_of_row, table_of_query
 from starqe.queries.query import Query
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable, stack
@@ -242,7 +243,7 @@ def test_a_table_and_its_queries_have_the_same_answers(data):
     known = graph.known(("train", "valid"))
     answers = answer_rows(known, table)
     for i in range(len(table)):
-        assert answers[i].tolist() == answer(known, Query.from_row(table, i, graph)).tolist()
+        assert answers[i].tolist() == answer(known, query_of_row(table, i, graph)).tolist()
 
 
 def test_wd50k_is_answered_in_milliseconds(wd50k):
@@ -268,7 +269,7 @@ def test_wd50k_is_answered_in_milliseconds(wd50k):
 
 
 def _two_hops(person: str) -> QueryTable:
-    return Query.conjunction([Atom(person, "educatedAt", X), Atom(X, "locatedIn", T)], "t").to_table(GRAPH)
+    return table_of_query(Query.conjunction([Atom(person, "educatedAt", X), Atom(X, "locatedIn", T)], "t"), GRAPH)
 
 
 def test_the_derivations_of_a_table_name_every_node():

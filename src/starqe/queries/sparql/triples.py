@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator
 
 from starqe.queries.formula import Atom, Same, Term, Variable
 from starqe.queries.sparql.expressions import Truth, all_of, any_of
-from starqe.queries.sparql.patterns import Key, Patterns, Triple, is_tree, simple
-from starqe.queries.sparql.syntax import Node, error_at, known_only
+from starqe.queries.sparql.patterns import Key, Patterns, Triple, is_path
+from starqe.queries.sparql.syntax import Node, error_at, known_only, parts_of
 from starqe.queries.sparql.terms import SparqlTerms
 
 
 class NodeReader:
-    """Reads the nodes and paths of one text, and remembers what its variables stand for.
+    """Reads the nodes and paths of one text, and remembers what its variables range over.
 
     Args:
         tree: The tree of the whole text.
@@ -20,10 +20,10 @@ class NodeReader:
 
     def __init__(self, tree: Node, terms: SparqlTerms, taken: Collection[str]) -> None:
         self._terms, self._taken = terms, taken
-        self.relations, self.labels = _kinds(tree, terms)
-        """The names of the variables that stand for relations, and of those that stand for labels."""
+        self.relations, self.labels, self.literals = _kinds(tree, terms)
+        """The names of the variables that range over relations, over labels, and over other literals."""
         self.entities: dict[str, Node] = {}
-        """The variables that stand for entities, with a place of each."""
+        """The variables that range over entities, with a place of each."""
         self._blanks: dict[Key, Variable] = {}
         self._fresh_count = 0
 
@@ -36,6 +36,8 @@ class NodeReader:
             name = str(key[1])
             if name in self.labels:
                 raise known_only(node, "label")
+            if name in self.literals:
+                raise known_only(node, "literal")
             self.entities.setdefault(name, node)
             return Variable(name)
         if key not in self._blanks:
@@ -43,8 +45,21 @@ class NodeReader:
         return self._blanks[key]
 
     def relation(self, node: Node) -> Term:
-        """Reads what stands as a relation."""
-        return Variable(node[1:]) if getattr(node, "type", None) == "VAR" else self._terms.relation(node)
+        """Reads what stands as a relation.
+
+        Raises:
+            KnownOnlyError: Its values are literals.
+        """
+        if getattr(node, "type", None) == "VAR":
+            return Variable(node[1:])
+        relation = self._terms.relation(node)
+        if relation in self._terms.only_literals:
+            raise known_only(node, "literal")
+        return relation
+
+    def literal_relation(self, node: Node) -> str:
+        """Reads a relation whose values are literals."""
+        return self._terms.relation(node)
 
     def fresh(self, of_relations: bool = False) -> Variable:
         """Returns a variable with a name that the text does not have."""
@@ -57,33 +72,36 @@ class NodeReader:
                 return Variable(name)
 
     def path(self, head: Term, path: Node, tail: Term, facts: bool) -> Truth:
-        """Reads a path from one end to the other."""
-        return any_of(self._sequence(head, list(sequence.children), tail, facts) for sequence in path.children)
+        """Reads a path, or a single relation, from one end to the other."""
+        match getattr(path, "data", None):
+            case "path":
+                return any_of(self.path(head, part, tail, facts) for part in path.children)
+            case "sequence":
+                return self._sequence(head, path.children, tail, facts)
+            case "step":
+                return self._step(head, path, tail, facts)
+            case "negated":
+                raise known_only(path, "negated path")
+        if self._terms.is_label(path):
+            raise known_only(path, "label")
+        return Atom(head, self.relation(path), tail, fact=facts)
 
     def _sequence(self, head: Term, steps: list[Node], tail: Term, facts: bool) -> Truth:
         found = []
         for number, step in enumerate(steps):
             end = tail if number == len(steps) - 1 else self.fresh()
-            found.append(self._step(head, step, end, facts))
+            found.append(self.path(head, step, end, facts))
             head = end
         return all_of(found)
 
     def _step(self, head: Term, step: Node, tail: Term, facts: bool) -> Truth:
-        parts = {getattr(child, "type", None): child for child in step.children}
-        if "STAR" in parts or "MORE" in parts:
+        signs = {getattr(child, "type", None) for child in step.children}
+        if signs & {"STAR", "MORE"}:
             raise known_only(step, "recursion")
         inner = next(child for child in step.children if getattr(child, "type", None) not in ("INVERSE", "MAYBE"))
-        if is_tree(inner, "negated"):
-            raise known_only(inner, "negated path")
-        start, end = (tail, head) if "INVERSE" in parts else (head, tail)
-        inner = simple(inner)
-        if is_tree(inner, "path"):
-            found = self.path(start, inner, end, facts)
-        elif self._terms.is_label(inner):
-            raise known_only(inner, "label")
-        else:
-            found = Atom(start, self.relation(inner), end, fact=facts)
-        return found if "MAYBE" not in parts else any_of([head == tail or Same(head, tail), found])
+        start, end = (tail, head) if "INVERSE" in signs else (head, tail)
+        found = self.path(start, inner, end, facts)
+        return found if "MAYBE" not in signs else any_of([head == tail or Same(head, tail), found])
 
 
 class Statements:
@@ -104,7 +122,7 @@ class Statements:
                 raise known_only(reified.triple.subject, "qualified qualifier")
             main = self._main(reified.triple)
             if self.mains.setdefault(key, main) != main:
-                raise error_at(reified.reifier, "a reifier stands for one statement, found a second one for it", "Use another variable")
+                raise error_at(reified.reifier, "a reifier belongs to one statement, found a second one", "Use another variable")
             self._places[key] = reified.reifier
             if not reified.annotated:
                 self._quoted.add(main)
@@ -114,7 +132,7 @@ class Statements:
         pairs: dict[Key, list[tuple[Term, Term]]] = {key: [] for key in self.mains}
         for triple in self._patterns.plain:
             if (key := self._patterns.key(triple.subject)) in pairs:
-                if is_tree(triple.relation, "path"):
+                if is_path(triple.relation):
                     raise known_only(triple.relation, "qualified path")
                 pairs[key].append((self._reader.relation(triple.relation), self._object(triple.object)))
         for key, found in pairs.items():
@@ -123,8 +141,8 @@ class Statements:
             yield Atom(*self.mains[key], tuple(found), fact=self._facts)
 
     def plain(self, triple: Triple) -> "Truth | None":
-        """Returns a triple that is no qualifier; None where the same triple is quoted, which says as much."""
-        if is_tree(triple.relation, "path"):
+        """Returns a triple that is not a qualifier; None if the same triple is quoted, which means the same."""
+        if is_path(triple.relation):
             head, tail = self._reader.entity(triple.subject, self._patterns), self._object(triple.object)
             return self._reader.path(head, triple.relation, tail, self._facts)
         main = self._main(triple)
@@ -140,15 +158,16 @@ class Statements:
         return self._reader.entity(node, self._patterns)
 
 
-def _kinds(tree: Node, terms: SparqlTerms) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns the names of the variables that stand for relations, and of those that stand for labels."""
-    relations, labels = set(), set()
-    for pair in tree.find_data("pair"):
-        relation = simple(pair.children[0])
+def _kinds(tree: Node, terms: SparqlTerms) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Returns the names of the variables that range over relations, over labels, and over other literals."""
+    relations, labels, literals = set[str](), set[str](), set[str]()
+    for pair in parts_of(tree, "pair"):
+        relation = pair.children[0]
         if getattr(relation, "type", None) == "VAR":
             relations.add(relation[1:])
-        elif terms.is_label(relation):
-            labels |= {object_.children[0][1:] for object_ in pair.children[1:] if getattr(object_.children[0], "type", None) == "VAR"}
+        elif terms.is_label(relation) or terms.has_literals(relation):
+            found = {object_.children[0][1:] for object_ in pair.children[1:] if getattr(object_.children[0], "type", None) == "VAR"}
+            (labels if terms.is_label(relation) else literals).update(found)
     for kind in ("reified", "triple_term"):
-        relations |= {part.children[1][1:] for part in tree.find_data(kind) if getattr(part.children[1], "type", None) == "VAR"}
-    return frozenset(relations), frozenset(labels)
+        relations |= {part.children[1][1:] for part in parts_of(tree, kind) if getattr(part.children[1], "type", None) == "VAR"}
+    return frozenset(relations), frozenset(labels), frozenset(literals)
