@@ -28,7 +28,7 @@ def example(dtype=torch.float64):
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, V // 2))
-def test_answers_stand_for_themselves_and_the_others_for_the_rest(seed, count):
+def test_answers_count_once_and_sampled_negatives_for_the_rest(seed, count):
     columns, offsets, answers = draw(V, count, OFFSETS, ANSWERS, noise(seed))
     assert torch.equal(offsets, OFFSETS)
     assert torch.equal(columns.rows[answers], ANSWERS)
@@ -40,7 +40,7 @@ def test_answers_stand_for_themselves_and_the_others_for_the_rest(seed, count):
     assert columns.logs.exp().sum() == pytest.approx(V, rel=1e-4)
 
 
-def test_answers_that_are_all_entities_leave_nobody_to_draw():
+def test_answers_that_are_all_entities_leave_no_entity_to_sample():
     columns, _, answers = draw(6, 3, torch.tensor([0, 6]), torch.arange(6), noise())
     assert columns.rows[answers].tolist() == list(range(6))
     assert columns.logs.tolist() == [0.0] * 6

@@ -59,7 +59,7 @@ def test_signals_that_are_ignored_stay_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_other_threads_get_no_signals_and_work_as_ever() -> None:
+def test_other_threads_get_no_signals_and_work_as_before() -> None:
     found: list[Callable[[], bool]] = []
 
     def work() -> None:

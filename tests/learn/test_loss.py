@@ -121,7 +121,7 @@ def test_gradients_of_several_batches_add_up():
     torch.testing.assert_close(total, 3 * matrix.grad)
 
 
-def test_clearing_the_gradient_to_zero_is_as_good_as_none():
+def test_a_gradient_of_zeros_equals_no_gradient():
     vectors, matrix, answers = example()
     loss, optimiser = ScoreLoss(), torch.optim.SGD([matrix], 0.0)
     gradients = []
@@ -164,7 +164,7 @@ def test_constant_entities_get_no_gradient():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_score_that_is_no_number_shows_in_the_loss(loss):
+def test_a_score_that_is_not_a_number_shows_in_the_loss(loss):
     vectors, matrix, answers = example()
     with torch.no_grad():
         vectors[2, 1] = torch.nan

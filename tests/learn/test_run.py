@@ -55,7 +55,7 @@ def test_a_run_is_not_overwritten(trainer) -> None:
         trainer()
 
 
-def test_a_folder_that_is_no_run_and_a_run_without_weights_are_named(trainer, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_and_a_run_without_weights_are_named(trainer, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="not a run folder"):
         Run.open(tmp_path)
     trainer()

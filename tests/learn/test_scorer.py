@@ -79,6 +79,6 @@ def test_what_the_open_value_is_reached_from_changes_the_scores(scorer: EncoderS
     assert not torch.allclose(first, second)
 
 
-def test_training_refuses_what_is_no_conjunction(scorer: EncoderScorer) -> None:
+def test_training_refuses_what_is_not_a_conjunction(scorer: EncoderScorer) -> None:
     with pytest.raises(UnsupportedError, match="a batch holds conjunctions, found shape '2u'"):
         collate([(drawn("2u"), np.arange(1))], scorer._encoder.space)

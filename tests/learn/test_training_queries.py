@@ -4,7 +4,8 @@ import pytest
 from starqe.kg import Statement, graph_of
 from starqe.learn import TrainConfig
 from starqe.learn.training_queries import TrainingQueries, one_hop_tables, varied_tables
-from starqe.queries import SHAPES, Query
+from starqe.queries import SHAPES
+from starqe.queries.layout import query_of_row
 from starqe.queries.shape import INVERSE
 
 
@@ -18,7 +19,7 @@ def tiny():
 
 def listed(table, graph) -> dict[str, list[str]]:
     return {
-        str(Query.from_row(table, row, graph)): [graph.entities.identifier(answer) for answer in table.answers[row]]
+        str(query_of_row(table, row, graph)): [graph.entities.identifier(answer) for answer in table.answers[row]]
         for row in range(len(table))
     }
 

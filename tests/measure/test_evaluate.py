@@ -20,6 +20,7 @@ from starqe.measure.ranks import TIES
 from starqe.measure.rows import Row
 from starqe.measure.sink import rank_sink
 from starqe.queries import Atom, Query, Variable
+from starqe.queries.layout import table_of_query
 from starqe.queries.shape import SHAPES
 from starqe.queries.table import QueryTable
 
@@ -73,7 +74,7 @@ def test_rows_carry_the_metrics_in_percent(tables: dict[str, QueryTable]):
     assert (micro.ours, micro.n) == (pytest.approx(100 / 3), 3)
 
 
-def test_the_mean_rank_is_no_percentage(tables: dict[str, QueryTable]):
+def test_the_mean_rank_is_not_a_percentage(tables: dict[str, QueryTable]):
     rows = evaluate(Near(), tables, ENTITIES)
     assert pick(rows, shape="1p", metric="MR", average="micro").ours == pytest.approx(2)
 
@@ -112,18 +113,24 @@ def three_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_threads_work_on_a_batch_each_and_change_nothing():
+def test_workers_share_the_threads_and_the_caller_keeps_its_own():
     """Every thread waits at the barrier within its scoring: so three batches are scored at once, or the test fails."""
     barrier = threading.Barrier(3)
+    in_workers, in_caller, later = set(), set(), []
 
     class AtOnce(Near):
         def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
             barrier.wait(timeout=10)
+            in_workers.add(torch.get_num_threads())
             return super().scores(table, rows, out)
 
     many = {"1p": table(list(range(5)) * 6, [[i % 5] if i % 3 else [0, 4] for i in range(30)])}
-    together = evaluate(AtOnce(), many, ENTITIES, Measure(batch=5))
-    assert torch.get_num_threads() == 3
+    together = evaluate(AtOnce(), many, ENTITIES, Measure(batch=5), progress=lambda *_: in_caller.add(torch.get_num_threads()))
+    assert (in_workers, in_caller, torch.get_num_threads()) == ({1}, {3}, 3)
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [3]
     torch.set_num_threads(1)
     assert together == evaluate(Near(), many, ENTITIES, Measure(batch=5))
 
@@ -157,10 +164,10 @@ def test_a_score_that_is_not_a_number_ends_the_evaluation(tables: dict[str, Quer
         evaluate(Broken(), tables, ENTITIES)
 
 
-def test_progress_is_told_up_to_the_total(tables: dict[str, QueryTable]):
-    told: list[tuple[str, int, int]] = []
-    evaluate(Near(), tables, ENTITIES, Measure(batch=1), progress=lambda *step: told.append(step))
-    assert told == [("1p", 1, 2), ("1p", 2, 2), ("mine", 1, 1)]
+def test_progress_is_reported_up_to_the_total(tables: dict[str, QueryTable]):
+    steps: list[tuple[str, int, int]] = []
+    evaluate(Near(), tables, ENTITIES, Measure(batch=1), progress=lambda *step: steps.append(step))
+    assert steps == [("1p", 1, 2), ("1p", 2, 2), ("mine", 1, 1)]
 
 
 def test_every_rank_goes_to_the_sink(tables: dict[str, QueryTable], tmp_path):
@@ -208,7 +215,7 @@ def test_results_by_reduction_class_add_up_to_all():
     )
     query = Query.conjunction([Atom("a", "r", Variable("x")), Atom(Variable("x"), "s", Variable("y"))], "y")
     answers = [graph.entities.id(name) for name in ("t", "u")]
-    table = replace(query.to_table(graph, answers), header={"split": "test", "fingerprint": graph.fingerprint})
+    table = replace(table_of_query(query, graph, answers), header={"split": "test", "fingerprint": graph.fingerprint})
     order = ["m", "t", "u", "v", "n", "a"]  # ranks of t and u: 2 and 2, since the other is filtered
 
     class Fixed:

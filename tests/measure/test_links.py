@@ -80,7 +80,7 @@ def test_answers_of_splits_that_are_not_named_compete():
     assert [float(part.estimate("MR", "macro").value) for part in ranks] == [2, 1]  # d is known in test only
 
 
-def test_a_limit_draws_statements_by_lot():
+def test_a_limit_samples_statements_at_random():
     graph = graph_of(train=[Statement(f"h{i}", "r", f"t{i}") for i in range(50)])
     some = some_statements(graph, "train", 10)
     assert len(set(some.tolist())) == 10
@@ -89,10 +89,10 @@ def test_a_limit_draws_statements_by_lot():
     assert len(some_statements(graph, "train", 99)) == 50
 
 
-def test_progress_is_told_of_both_directions():
-    told: list[tuple[str, int, int]] = []
-    link_rows(SCORER, GRAPH, progress=lambda *what: told.append(what), replicates=0)
-    assert told == [("tail", 1, 1), ("head", 1, 1)]
+def test_progress_is_reported_of_both_directions():
+    steps: list[tuple[str, int, int]] = []
+    link_rows(SCORER, GRAPH, progress=lambda *what: steps.append(what), replicates=0)
+    assert steps == [("tail", 1, 1), ("head", 1, 1)]
 
 
 def test_what_does_not_exist_is_refused():
@@ -104,6 +104,6 @@ def test_what_does_not_exist_is_refused():
 
 @pytest.mark.full
 @pytest.mark.skipif(not WD50K.exists(), reason="needs ../shared/data/wd50k")
-def test_on_wd50k_as_many_entities_as_published_are_no_candidates():
+def test_on_wd50k_as_many_entities_as_published_are_not_candidates():
     graph, _ = import_graph(WD50K)
     assert len(graph.entities) - len(_Candidates(graph, ends_only=True)._competing) == 5_459

@@ -59,7 +59,7 @@ def test_concatenated_tables_count_a_repeated_query_twice_and_merged_ones_once()
     assert oracle_ranks(test, [train, test], 20, merged=True).equal.tolist() == [2, 2]
 
 
-def test_merging_tells_queries_apart_by_the_pairs_of_each_edge():
+def test_merging_distinguishes_queries_by_the_pairs_of_each_edge():
     """Two edges with one pair and none, and with none and one: the same pairs in a row, and not the same query."""
 
     def pair_on(edge: int) -> QueryTable:
@@ -87,7 +87,7 @@ def test_expectations_are_means_over_all_orders(better: int, equal: int):
     assert expected.shape == (1, len(TERMS))
 
 
-def test_a_table_that_needs_more_than_63_bits_is_still_told_apart():
+def test_queries_that_need_more_than_63_bits_are_distinguished():
     """Six constants of up to 2^31 do not fit into one number."""
     big = 2**31 - 2
     anchors = np.array([[big, big, big], [big, big, big - 1]], np.int32)

@@ -75,7 +75,7 @@ def test_hits_grow_with_k(table: str):
         ({"shape": "all"}, None),
     ],
 )
-def test_only_comparable_numbers_stand_side_by_side(changes: dict[str, str], paper: float | None):
+def test_only_comparable_numbers_are_side_by_side(changes: dict[str, str], paper: float | None):
     row = replace(STARQE, **changes)
     assert beside_paper([row], "results", WD50K) == [replace(row, paper=paper)]
 

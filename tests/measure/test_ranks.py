@@ -69,12 +69,12 @@ def test_ties_at_the_top_share_the_mean_of_their_places():
     assert (ranks.best.tolist(), ranks.worst.tolist(), ranks.realistic.tolist()) == ([1], [3], [2.0])
 
 
-def test_when_all_scores_are_equal_the_answer_stands_in_the_middle():
+def test_when_all_scores_are_equal_the_answer_is_in_the_middle():
     ranks = rank([[0.0] * 7], ragged([3]))
     assert (ranks.best.tolist(), ranks.worst.tolist(), ranks.realistic.tolist()) == ([1], [7], [4.0])
 
 
-def test_filtered_entities_with_the_same_score_are_no_ties():
+def test_filtered_entities_with_the_same_score_are_not_ties():
     ranks = rank([[0.0] * 7], ragged([3]), ragged([0, 1, 3]))
     assert (ranks.equal.tolist(), ranks.realistic.tolist()) == ([5], [3.0])
 
@@ -124,7 +124,7 @@ def test_counting_agrees_with_sorting(problem):
 
 
 @given(problems())
-def test_realistic_stands_between_optimistic_and_pessimistic(problem):
+def test_realistic_is_between_optimistic_and_pessimistic(problem):
     scores, ranked, filtered = problem
     ranks = rank(scores, ragged(*ranked), ragged(*filtered))
     best, mean, worst = (TIES[ties](ranks) for ties in ("optimistic", "realistic", "pessimistic"))

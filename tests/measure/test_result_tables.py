@@ -26,7 +26,7 @@ def test_a_cell_shows_ours_the_papers_and_the_difference():
     assert cell(row(30.0, 30.98, deviation=0.5)) == "30.00 ± 0.50 (30.98, -0.98)"
 
 
-def test_markdown_has_a_column_a_shape_and_a_line_a_row():
+def test_markdown_has_one_column_per_shape_and_one_line_per_row():
     assert FORMATS["markdown"](ROWS).splitlines() == [
         "**MRR, macro, protocol paper: ours (the paper's, difference)**",
         "",
@@ -67,7 +67,7 @@ def test_no_rows_give_an_empty_text():
     assert FORMATS["markdown"]([]) == FORMATS["latex"]([]) == ""
 
 
-def test_stacked_the_papers_number_and_the_difference_stand_in_lines_of_their_own():
+def test_stacked_the_papers_number_and_the_difference_have_lines_of_their_own():
     (grid,) = grids([row(45.0, 30.98), row(None, name="other", missing="not run")], stacked=True)
     assert grid.lines == (
         ("StarQE", ("45.00",)),

@@ -6,7 +6,7 @@ from starqe.model import Space, collate
 
 
 def described(batch, query):
-    """Tells one query of a batch in terms of input rows: its edges with their pairs, as a set."""
+    """Describes one query of a batch by input rows: its edges with their pairs, as a set."""
     row = batch.node.tolist()
     edges = set()
     for edge, (head, tail, relation) in enumerate(zip(batch.edge_head, batch.edge_tail, batch.edge_relation, strict=True)):

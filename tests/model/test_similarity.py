@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from starqe.model import SIMILARITY
-from starqe.model.similarity import PACKED_ROWS, PackedRows
+from starqe.model.similarity import BLOCK, PRODUCT_BYTES, EntityRows
 
 QUERIES = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
 ENTITIES = torch.tensor([[1.0, 2.0], [4.0, -2.0], [0.0, 0.0]])
@@ -44,10 +44,24 @@ def test_scoring_leaves_its_inputs_as_they_are(name):
     assert torch.equal(entities, ENTITIES)
 
 
-@pytest.mark.parametrize("rows", [PACKED_ROWS, 10])
-@pytest.mark.parametrize("vectors", [1, 3, 20])
-def test_packed_rows_give_the_dot_products(rows, vectors):
+@pytest.mark.parametrize("name", SIMILARITY)
+@pytest.mark.parametrize("rows", [BLOCK + 100, 10])
+@pytest.mark.parametrize("vectors", [1, 3, 20, 1 + PRODUCT_BYTES // (4 * BLOCK)])
+def test_frozen_entities_have_the_same_scores_whole_and_in_blocks(name, rows, vectors):
     generator = torch.Generator().manual_seed(0)
     entities, queries = torch.randn(rows, 24, generator=generator), torch.randn(vectors, 24, generator=generator)
-    found = PackedRows(entities).products(queries, torch.empty(vectors, rows))
-    torch.testing.assert_close(found, queries @ entities.T)
+    expected = SIMILARITY[name].scores(queries, entities)
+    frozen = EntityRows(SIMILARITY[name], lambda: entities, frozen=True)
+    torch.testing.assert_close(frozen.scores(queries, torch.empty(vectors, rows)), expected, rtol=1e-5, atol=1e-5)
+    starts, blocks = zip(*frozen.blocks(queries), strict=True)
+    assert starts == tuple(range(0, rows, BLOCK))
+    torch.testing.assert_close(torch.cat(blocks, 1), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_entities_that_still_change_are_read_again():
+    entities = torch.zeros(BLOCK, 2)
+    changing = EntityRows(SIMILARITY["dot"], lambda: entities)
+    assert changing.scores(QUERIES, torch.empty(2, BLOCK))[0, 7] == 0
+    entities[7] = torch.tensor([1.0, 1.0])
+    assert changing.scores(QUERIES, torch.empty(2, BLOCK))[0, 7] == 3
+    assert next(changing.blocks(QUERIES))[1][0, 7] == 3

@@ -1,7 +1,7 @@
 """Random formulas, a predictor of random numbers for every gap, and the truth of a formula by trying every assignment."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,6 +15,7 @@ from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Vari
 from starqe.queries.gaps import MISSING, Gaps
 from starqe.ragged import Ragged
 from starqe.reason.executor.pattern import Equal, Questions, Tree
+from tests.queries.strategies import random_statements
 
 ENTITIES, RELATIONS, QUALIFIER_RELATIONS = "abcd", "rs", "pq"
 ALWAYS = [Statement("a", "r", "b", (("p", "a"),)), Statement("c", "s", "d", (("q", "b"),))]
@@ -119,24 +120,19 @@ class BruteForce:
         return min(self.cap, float(self.predictor.of(gaps, 0, len(self.known.graph.entities))[entity]))
 
 
-statements = st.builds(
-    Statement,
-    st.sampled_from(ENTITIES),
-    st.sampled_from(RELATIONS),
-    st.sampled_from(ENTITIES),
-    st.lists(st.tuples(st.sampled_from(QUALIFIER_RELATIONS), st.sampled_from(ENTITIES[:2])), max_size=1).map(tuple),
-)
+statements = random_statements(ENTITIES, RELATIONS, 1)
 graphs = st.lists(statements, max_size=5).map(lambda more: graph_of(ALWAYS + more))
 predictors = st.builds(RandomPredictor, st.integers(0, 10**6), st.sampled_from([3, 1000]))
 
 
 @st.composite
 def atoms(draw: st.DrawFn, variables: list[Variable], anywhere: bool) -> Atom:
-    """Statements over some variables; with ``anywhere`` variables also stand for relations and qualifier values."""
+    """Statements over some variables; with ``anywhere`` variables also stand for relations and in qualifiers."""
     ends = st.sampled_from([*variables, *variables, *ENTITIES])
     relation: Term = Variable("p") if anywhere and not draw(st.integers(0, 4)) else draw(st.sampled_from(RELATIONS))
     value = st.sampled_from([*ENTITIES[:2], *([Variable("v"), X] if anywhere else [])])
-    pairs = [(key, draw(value)) for key in draw(st.lists(st.sampled_from(QUALIFIER_RELATIONS), max_size=1))]
+    key = st.sampled_from([*QUALIFIER_RELATIONS, *([Variable("k")] if anywhere else [])])
+    pairs = [(one, draw(value)) for one in draw(st.lists(key, max_size=1))]
     return Atom(draw(ends), relation, draw(ends), tuple(pairs), fact=not draw(st.integers(0, 5)))
 
 
@@ -160,3 +156,39 @@ def questions(draw: st.DrawFn) -> Formula:
     """Formulas that speak of ?t, connected with an entity."""
     variables = [T, X, Y][: draw(st.integers(2, 3))]
     return And((Atom("a", "r", T), *draw(st.lists(formulas(variables, 2, draw(st.booleans())), max_size=2))))
+
+
+CONSTRUCTS = (
+    "and",
+    "or",
+    "not",
+    "equation",
+    "variable as relation",
+    "variable as qualifier value",
+    "variable as qualifier relation",
+    "must be a fact",
+)
+"""What occurs in formulas."""
+
+
+def constructs(formula: Formula) -> Iterator[str]:
+    """What a formula is made of, by the names of `CONSTRUCTS`."""
+    match formula:
+        case And() | Or():
+            yield "and" if isinstance(formula, And) else "or"
+            for part in formula.parts:
+                yield from constructs(part)
+        case Not():
+            yield "not"
+            yield from constructs(formula.part)
+        case Same():
+            yield "equation"
+        case Atom():
+            pairs = formula.qualifiers
+            found = (
+                isinstance(formula.relation, Variable),
+                any(isinstance(value, Variable) for _, value in pairs),
+                any(isinstance(key, Variable) for key, _ in pairs),
+                formula.fact,
+            )
+            yield from (name for name, occurs in zip(CONSTRUCTS[4:], found, strict=True) if occurs)

@@ -43,7 +43,7 @@ def gaps(graph: Graph, *written: tuple[str, str, str, dict[str, str] | tuple[tup
 
 
 def answers_by_name(graph: Graph, answered: Gaps) -> list[list[str]]:
-    """Gives the answers of each gap by their names."""
+    """Returns the answers of each gap by their names."""
     found = []
     for row in range(len(answered)):
         of_row = answered.answers[row]

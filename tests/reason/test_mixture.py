@@ -1,17 +1,26 @@
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
+from starqe.learn.training_queries import Part
+from starqe.measure import retrieval
+from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries import MORE_SHAPES, SHAPES, Atom, Query, QueryTable, Shape, Variable
+from starqe.queries.layout import table_of_query
+from starqe.reason import Result
 from starqe.reason.calibration import WEIGHTS, fit_weights
+from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, Mixture, Weights, mixed, shape_class
+from starqe.reason.probability import FEATURES, answer_features, probabilities
 
 
 class Fixed:
@@ -23,8 +32,16 @@ class Fixed:
     def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor, deadline: Deadline = NEVER) -> torch.Tensor:
         return out.copy_(self.values.expand(len(rows), -1))
 
-    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor, deadline: Deadline = NEVER) -> torch.Tensor:
+    def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
         return out.copy_(self.values.expand(sum(len(rows) for _, rows in parts), -1))
+
+    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
+        return dense_blocks(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self.values))))
+
+    def truths_of(self, parts: Sequence[Part], out: torch.Tensor | None = None, deadline: Deadline = NEVER) -> Result:
+        count = sum(len(rows) for _, rows in parts)
+        out = torch.empty(count, len(self.values)) if out is None else out
+        return Result(self.scores_of(parts, out), torch.zeros(count))
 
 
 @pytest.fixture
@@ -35,7 +52,7 @@ def graph() -> Graph:
 
 @pytest.fixture
 def table(graph: Graph) -> QueryTable:
-    return Query.conjunction([Atom("a", "r", Variable("x"))], "x").to_table(graph)
+    return table_of_query(Query.conjunction([Atom("a", "r", Variable("x"))], "x"), graph)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +101,89 @@ def test_the_mixture_adds_the_logarithms_by_their_weights(table: QueryTable) -> 
 
 
 def test_queries_of_several_classes_are_weighted_each_by_its_own(graph: Graph, table: QueryTable) -> None:
-    twice = Query.conjunction([Atom("a", "r", Variable("y")), Atom(Variable("y"), "r", Variable("x"))], "x").to_table(graph)
-    both = Query.conjunction([Atom("a", "r", Variable("x")), Atom("c", "r", Variable("x"))], "x").to_table(graph)
+    twice = table_of_query(Query.conjunction([Atom("a", "r", Variable("y")), Atom(Variable("y"), "r", Variable("x"))], "x"), graph)
+    both = table_of_query(Query.conjunction([Atom("a", "r", Variable("x")), Atom("c", "r", Variable("x"))], "x"), graph)
     weights = Weights({**dict.fromkeys(CLASSES, 0.0), "path": 0.25, "intersection": 1.0})
     mixture = Mixture(Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0), weights)
     parts = [(part, np.array([0])) for part in (table, twice, both)]
-    together = mixture.scores_of(parts, torch.empty(3, 4))
+    best = mixture.best(parts, 4)
+    together = torch.empty(3, 4).scatter_(1, torch.from_numpy(best.ids), best.scores)
     assert together[:, 1].tolist() == pytest.approx([np.log(0.25), 0.75 * np.log(0.25) + 0.25 * np.log(0.5), np.log(0.5)])
     for place, (part, rows) in enumerate(parts):
         alone = mixture.scores(part, rows, torch.empty(1, 4))[0]
-        assert torch.equal(together[place], alone)
+        torch.testing.assert_close(together[place], alone)
         scores = torch.log(torch.tensor([[1.0, 2, 4, 1]])), torch.tensor([[0.1, 0.5, 0.25, 1.0]])
         torch.testing.assert_close(mixed(*scores, weights.of(part.shape))[0], alone)
+
+
+GRAPH = graph_of([Statement(f"e{i}", "r", f"e{(7 * i + 3) % 50}") for i in range(50)])
+X, Y = Variable("x"), Variable("y")
+TABLES = [
+    table_of_query(Query.conjunction(atoms, "x"), GRAPH)
+    for atoms in ([Atom("e0", "r", X)], [Atom("e0", "r", Y), Atom(Y, "r", X)], [Atom("e0", "r", X), Atom("e1", "r", X)])
+]
+"""A one-hop query, a path and an intersection."""
+
+
+class Models:
+    """An encoder and an executor with random numbers: scores, truths (some of them 0) and slacks, one row per query."""
+
+    def __init__(self, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        self._scores = draw.normal(0, 4, (3, 50)).astype(np.float32)
+        self.truths = (draw.random((3, 50)) ** 4 * (draw.random((3, 50)) < 0.8)).astype(np.float32)
+        self.slack = (draw.uniform(0.001, 0.5, 3) * (draw.random(3) < 0.7)).astype(np.float32)
+
+    def _of(self, parts: Sequence[Part], values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.stack([values[TABLES.index(table)] for table, rows in parts for _ in rows]))
+
+    def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self._of(parts, self._scores))
+
+    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
+        return dense_blocks(self._of(parts, self._scores))
+
+    def truths_of(self, parts: Sequence[Part], out: torch.Tensor | None = None, deadline: Deadline = NEVER) -> Result:
+        truths = self._of(parts, self.truths)
+        return Result(truths if out is None else out.copy_(truths), self._of(parts, self.slack))
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    weights=st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
+    known=st.lists(st.sets(st.integers(0, 49), max_size=49), min_size=3, max_size=3),
+    count=st.integers(1, 50),
+    block=st.integers(3, 60),
+)
+def test_the_best_of_the_mixture_are_those_of_its_dense_scores(
+    seed: int, weights: list[float], known: list[set[int]], count: int, block: int
+) -> None:
+    """Ids, scores and probabilities are those of whole rows, and what may be truer than it seems stays under the ceiling."""
+    models = Models(seed)
+    of_class = dict(zip(("one-hop", "path", "intersection"), weights, strict=True))
+    mixture = Mixture(models, models, Weights({**dict.fromkeys(CLASSES, 0.5), **of_class}))
+    parts, without = [(table, np.array([0])) for table in TABLES], [np.array(sorted(ids), np.int64) for ids in known]
+    rows = torch.cat([mixture.scores(*part, torch.empty(1, 50)) for part in parts])
+    expected = retrieve(dense_blocks(rows.clone()), 3, count, without)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieval, "BLOCK", block)
+        found = mixture.best(parts, count, without)
+    torch.testing.assert_close(found.scores, expected.scores, atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(
+        rows.gather(1, torch.from_numpy(found.ids)), rows.gather(1, torch.from_numpy(expected.ids)), atol=1e-5, rtol=1e-6
+    )
+    fitted = Logistic((0.17, 1.24, -0.08, 0.17, *[0.1] * (len(FEATURES) - 4)), 2.08)
+    chances = [
+        probabilities(fitted, answer_features([table.shape for table in TABLES], best, [len(ids) for ids in known]))
+        for best in (found, expected)
+    ]
+    np.testing.assert_allclose(chances[0], chances[1], atol=1e-6)
+    for row, weight in enumerate(weights):
+        # As true as the slack allows, an entity has at most the ceiling.
+        low = models.truths[row] < models.slack[row]
+        most = rows[row].numpy() + weight * (np.log(max(models.slack[row], 1e-12)) - np.log(np.maximum(models.truths[row], 1e-12)))
+        highest = most[low].max(initial=-np.inf) if weight else -np.inf
+        assert found.ceiling[row].item() == pytest.approx(highest, abs=1e-4)
 
 
 def test_each_of_the_two_can_be_switched_off(table: QueryTable) -> None:
@@ -126,7 +214,7 @@ def test_a_class_without_validation_queries_gets_half(graph: Graph, table: Query
 
 def test_a_class_without_validation_queries_gets_the_weight_of_the_mixed_one_where_that_has_some(graph: Graph) -> None:
     # a -r-> ?x, and someone -r-> ?x: a variable that hangs off makes the shape mixed. The executor finds the hard answer c.
-    hanging = Query.conjunction([Atom("a", "r", Variable("x")), Atom(Variable("y"), "r", Variable("x"))], "x").to_table(graph)
+    hanging = table_of_query(Query.conjunction([Atom("a", "r", Variable("x")), Atom(Variable("y"), "r", Variable("x"))], "x"), graph)
     assert shape_class(hanging.shape) == "mixed"
     found = fit_weights(graph, Fixed(0.0, 0, 0, 9), Fixed(0.1, 0.0, 0.9, 0.2), {"mixed": _validation(graph, hanging)["1p"]})
     assert set(found.executor.values()) == {found.executor["mixed"]}
@@ -143,8 +231,11 @@ def test_two_threads_may_ask_at_once(table: QueryTable) -> None:
             barrier.wait(timeout=10)
             return out
 
-        def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: torch.Tensor) -> torch.Tensor:
+        def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
             return self.scores(*parts[0], out)
+
+        def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
+            return dense_blocks(self.scores(*parts[0], torch.empty(1, 4)))
 
     mixture = Mixture(OneAnswer(), Fixed(0.5, 0.5, 0.5, 0.5), Weights(dict.fromkeys(CLASSES, 0.5)))
     with ThreadPoolExecutor(2) as pool:

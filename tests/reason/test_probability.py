@@ -1,9 +1,12 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
 
 from starqe.errors import QueryError
 from starqe.kg import Statement, graph_of
+from starqe.measure.retrieval import Best, dense_blocks, retrieve
 from starqe.queries import SHAPES, QueryTable, sample
 from starqe.reason.calibration import check_probability, fit_probability
 from starqe.reason.logistic import Logistic
@@ -11,25 +14,27 @@ from starqe.reason.mixture import CLASSES
 from starqe.reason.probability import answer_features, best_candidates, probabilities
 
 
+def searched(*scores: float, known: Sequence[int] = (), count: int) -> Best:
+    return retrieve(dense_blocks(torch.tensor([scores], dtype=torch.float32)), 1, count, [np.array(known, np.int64)])
+
+
 def test_candidates_leave_known_answers_out_and_share_the_rest() -> None:
-    scores = torch.log(torch.tensor([[4.0, 8.0, 2.0, 2.0]]))
-    best = best_candidates(scores, [np.array([1])], 2)
-    assert best.entities.tolist()[0][0] == 0
-    assert np.exp(best.shares[0]).tolist() == pytest.approx([0.5, 0.25])  # of 4 + 2 + 2
-    assert best.known.tolist() == [1]
+    best = searched(*np.log([4.0, 8.0, 2.0, 2.0]), known=[1], count=2)
+    assert best.ids.tolist() == [[0, 2]]
+    assert best.shares[0].exp().tolist() == pytest.approx([0.5, 0.25])  # of 4 + 2 + 2
 
 
 def test_features_are_score_share_rank_known_answers_and_class() -> None:
-    best = best_candidates(torch.log(torch.tensor([[4.0, 8.0, 2.0, 2.0]])), [np.array([1])], 2)
-    second = answer_features([SHAPES["2i"]], best)[0, 1]
+    best = searched(*np.log([4.0, 8.0, 2.0, 2.0]), known=[1], count=2)
+    second = answer_features([SHAPES["2i"]], best, [1])[0, 1]
     classes = [float(name == "intersection") for name in CLASSES]
     assert second.tolist() == pytest.approx([np.log(2), np.log(0.25), np.log(2), np.log(2), *classes], abs=1e-6)
 
 
 def test_probabilities_never_rise_along_the_ranking() -> None:
-    best = best_candidates(torch.tensor([[3.0, 2.0, 1.0]]), [np.empty(0, int)], 3)
     rising = Logistic((0.0, 0.0, 2.0, 0.0, *[0.0] * len(CLASSES)), 0.0)  # more for a lower rank
-    assert probabilities(rising, [SHAPES["1p"]], best)[0].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    features = answer_features([SHAPES["1p"]], searched(3.0, 2.0, 1.0, count=3), [0])
+    assert probabilities(rising, features)[0].tolist() == pytest.approx([0.5, 0.5, 0.5])
 
 
 class Believer:
@@ -51,8 +56,8 @@ def test_a_fit_gives_what_is_believed_the_share_in_which_it_came_true() -> None:
     scorer = Believer(len(graph.entities), graph.entities.id("big"))
     tables = {"1p": sample(graph, SHAPES["1p"], 20, "valid", [(0, 0)])}
     fitted = fit_probability(graph, scorer, tables).logistic
-    best = best_candidates(scorer.scores(tables["1p"], np.arange(1), torch.empty(1, len(graph.entities))), [np.empty(0, int)], 3)
-    assert probabilities(fitted, [SHAPES["1p"]] * len(best.scores), best)[0, 0] == pytest.approx(0.75, abs=0.12)
+    best = best_candidates(scorer, tables["1p"], np.arange(1), [np.empty(0, int)], 3, len(graph.entities))
+    assert probabilities(fitted, answer_features([SHAPES["1p"]], best, [0]))[0, 0] == pytest.approx(0.75, abs=0.12)
     found = check_probability(graph, scorer, fitted, tables)
     assert found is not None
     assert found.ece < 0.1

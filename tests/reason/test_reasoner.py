@@ -88,7 +88,7 @@ def test_what_is_opened_scores_as_what_was_fitted(
     assert all(map(torch.equal, all_scores(opened, validation), all_scores(fitted, validation)))
 
 
-def test_the_executor_and_the_mixture_know_what_they_are_told(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
+def test_the_executor_and_the_mixture_know_the_given_splits(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
     reasoner = calibrated(run, None, validation)
     assert len(reasoner.executor(["train"]).known) == 29
     assert len(reasoner.executor(["train", "valid", "test"]).known) == len(graph) == 38
@@ -139,7 +139,7 @@ def test_a_write_that_fails_leaves_the_calibration_before_it(
     assert isinstance(Reasoner.open(run).one_hop, PredictorScorer)
 
 
-def test_numbers_that_were_damaged_are_refused_and_can_be_fitted_anew(run: Run, validation: dict[str, QueryTable]) -> None:
+def test_numbers_that_were_damaged_are_refused_and_can_be_fitted_again(run: Run, validation: dict[str, QueryTable]) -> None:
     calibrated(run, None, validation)
     (run.folder / "answering.json").write_text('{"format": "starqe ans')
     with pytest.raises(StorageError, match="not the header of a answering folder"):
@@ -156,7 +156,7 @@ def test_numbers_that_were_damaged_are_refused_and_can_be_fitted_anew(run: Run, 
     assert list(run.folder.glob(".answering*")) == []
 
 
-def test_a_predictor_that_stands_in_the_run_stays_there(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
+def test_a_predictor_that_is_in_the_run_stays_there(run: Run, graph: Graph, validation: dict[str, QueryTable]) -> None:
     inside = predictor_of(graph, run.folder / "predictor")
     fitted = calibrated(run, inside, validation)
     assert (inside.folder / "graph").is_dir()  # not copied onto itself

@@ -13,6 +13,7 @@ from starqe.queries.shape import TARGET
 from starqe.reason.executor.pattern import pattern_of_shape
 from starqe.reason.executor.plan import plan_of
 from tests.columns import query_table
+from tests.queries.strategies import random_statements
 
 CONJUNCTION = {
     "product": np.multiply,
@@ -81,13 +82,7 @@ def brute_force(known: Known, one_hop: Numbers, norm: str, cap: float, table: Qu
 
 
 ENTITIES, RELATIONS, QUALIFIER_RELATIONS, KINDS = "abcdef", "rst", "pq", 3
-statements = st.builds(
-    Statement,
-    st.sampled_from(ENTITIES),
-    st.sampled_from(RELATIONS),
-    st.sampled_from(ENTITIES),
-    st.lists(st.tuples(st.sampled_from(QUALIFIER_RELATIONS), st.sampled_from(ENTITIES[:2])), max_size=2).map(tuple),
-)
+statements = random_statements(ENTITIES, RELATIONS, 2)
 
 
 @st.composite
@@ -108,7 +103,7 @@ def predictors(draw: st.DrawFn, graph: Graph) -> Numbers:
 
 @st.composite
 def tables(draw: st.DrawFn, graph: Graph, shape: Shape, most: int = 3) -> QueryTable:
-    """One to three queries of a shape with up to two pairs an edge."""
+    """One to three queries of a shape with up to two pairs per edge."""
     entity, relation = st.integers(0, len(graph.entities) - 1), st.sampled_from(np.unique(graph.relation).tolist())
     count = draw(st.integers(1, most))
     pair = st.sampled_from(sorted({pair for row in range(len(graph)) for pair in graph.pairs_of(row)}) or [(0, 0)])

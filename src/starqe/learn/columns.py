@@ -36,13 +36,13 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
     """
     if not 0 < count <= entities // 2:
         return None, offsets, answers
-    device, there = offsets.device, offsets.diff()
-    kept = there.clamp_max(MOST_ANSWERS)
+    device, counts = offsets.device, offsets.diff()
+    kept = counts.clamp_max(MOST_ANSWERS)
     starts = torch.cat([kept.new_zeros(1), kept.cumsum(0)])
     query = torch.repeat_interleave(torch.arange(len(kept), device=device), kept)
     in_order = torch.arange(len(query), device=device) - starts[query]
-    at_random = (torch.rand(len(query), generator=noise, device=device, dtype=torch.float64) * there[query]).long()
-    place = torch.where(there[query] > MOST_ANSWERS, at_random, in_order)
+    at_random = (torch.rand(len(query), generator=noise, device=device, dtype=torch.float64) * counts[query]).long()
+    place = torch.where(counts[query] > MOST_ANSWERS, at_random, in_order)
     own, chosen = torch.unique(answers[offsets[query] + place], return_inverse=True)
     (rest,) = torch.ones(entities, dtype=torch.bool, device=device).index_fill_(0, own, False).nonzero(as_tuple=True)
     if not len(rest):

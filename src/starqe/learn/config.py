@@ -65,7 +65,7 @@ class TrainConfig(LoopConfig):
     queries_per_shape: int = pydantic.Field(default=20_000, ge=1)
     """The maximum number of queries per shape and epoch; every epoch has a new sample."""
     pool_per_shape: int = pydantic.Field(default=400_000, ge=1)
-    """They are sampled from the first queries of a table, this many, which are a uniform sample of it."""
+    """The sample is taken from the first queries of a table, this many; they are a uniform sample of it."""
     one_hop: Literal["none", "plain", "varied"] = "plain"
     """Auxiliary queries of one edge, in both directions, from all training statements: none, without qualifiers, or also with some."""
     one_hop_per_direction: int = pydantic.Field(default=40_000, ge=1)

@@ -169,10 +169,10 @@ def _first(table: QueryTable, count: int) -> QueryTable:
 
 
 def _table(queries: Mapping[str, QueryTable], name: str) -> QueryTable:
-    there = [shape for shape, table in queries.items() if len(table)]
-    if name not in there:
+    found = [shape for shape, table in queries.items() if len(table)]
+    if name not in found:
         raise QueryError(
-            f"there are no training queries of the shape '{name}' (there are some of {', '.join(there) or 'none'}). Generate them "
+            f"there are no training queries of the shape '{name}' (there are some of {', '.join(found) or 'none'}). Generate them "
             "(with qualifiers 0 for a graph without qualifiers), or leave it out of train.shapes"
         )
     return queries[name]

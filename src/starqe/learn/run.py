@@ -1,7 +1,8 @@
 """The run folder: everything needed to use a model, and to continue its training.
 
-    run.json               {"format": "starqe run", "version": 1, kind of model, fingerprints, the version of starqe}
+    run.json               {"format": "starqe run", "version": 1, kind of model, fingerprints, the version of starqe, where it starts from}
     config.toml            the recipe, every value written out
+    scales.json            of a one-hop predictor that knows numbers and dates: their scales
     graph/                 the graph
     weights.safetensors    the model: the best by validation, or the last
     state.safetensors      what training resumes from
@@ -28,9 +29,13 @@ from starqe.disk import flush
 from starqe.errors import ConfigError, MismatchError, StorageError
 from starqe.folders import checksum, new_file, new_folder, read_checked, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
+from starqe.kg.graph_folder import FORMAT as GRAPH_FORMAT
+from starqe.kg.graph_folder import HEADER as GRAPH_HEADER
+from starqe.kg.update import part_before
 from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.device import device_of
 from starqe.learn.scorer import EncoderScorer
+from starqe.learn.warm_start import Start
 from starqe.model import Encoder, Space
 
 FORMAT, VERSION = "starqe run", 1
@@ -51,32 +56,52 @@ class RunFolder(Generic[R]):
     """The kind of model, as in the header."""
     recipe_type: ClassVar[type[AnyRecipe]]
 
-    def __init__(self, folder: Path, recipe: R, graph: Graph) -> None:
+    def __init__(self, folder: Path, recipe: R, graph: Graph, origin: Mapping[str, Any] | None = None) -> None:
         self.folder, self.recipe, self.graph = folder, recipe, graph
+        self.origin = origin
+        """Where its first weights come from, if they are not random: see `Start`."""
 
     @classmethod
-    def create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
-        """Makes the folder of a new run.
+    def create(cls, folder: Path, recipe: R, graph: Graph, start: Start | None = None) -> Self:
+        """Makes the folder of a new run, with the weights to start from if there are some.
 
         Raises:
             StorageError: The folder exists already, or cannot be written.
         """
+        graph = graph.entity_part
 
         def refuse() -> None:
             raise StorageError(f"{folder} exists already. Continue it with the option resume, or choose another place")
 
         with new_folder(folder, True, refuse) as place:  # an empty folder may be replaced
-            text = to_toml(recipe).encode()
-            (place / RECIPE).write_bytes(text)
-            save_graph(graph, place / "graph")
+            files = {RECIPE: to_toml(recipe).encode(), **(start.files if start else cls.new_files(recipe, graph))}
+            for name, text in files.items():
+                (place / name).write_bytes(text)
+            save_graph(graph.whole, place / "graph")
             prints = {"fingerprint": graph.fingerprint, "vocabulary": graph.vocabulary_fingerprint}
-            sums = {"checksums": {RECIPE: checksum(text)}}
-            write_header(place / HEADER, FORMAT, VERSION, {"kind": cls.kind, **prints, "starqe": __version__, **sums})
-        return cls(folder, recipe, graph)
+            sums = {"checksums": {name: checksum(text) for name, text in files.items()}}
+            content = {"kind": cls.kind, **prints, "starqe": __version__, **sums}
+            if start is not None:
+                cls(place, recipe, graph).save_weights(start.weights)
+                content["from"] = dict(start.origin)
+            write_header(place / HEADER, FORMAT, VERSION, content)
+        return cls(folder, recipe, graph, start.origin if start else None)
+
+    @classmethod
+    def new_files(cls, recipe: R, graph: Graph) -> dict[str, bytes]:  # noqa: ARG003
+        """Returns further files of a new run, by name."""
+        return {}
+
+    @property
+    def further_files(self) -> dict[str, bytes]:
+        """The further files of this run, by name: a run that starts from it takes them over."""
+        return {}
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None) -> Self:
         """Opens a run, with its own graph or another one of the same vocabulary (facts added or removed).
+
+        If updates have added entities or relations to the graph, only the part that the model knows is used.
 
         Raises:
             StorageError: The folder is not a run of this kind, or is damaged.
@@ -86,16 +111,19 @@ class RunFolder(Generic[R]):
         if (kind := kind_of(folder)) != cls.kind:
             raise StorageError(f"{folder} is a run of the kind '{kind}', and one of the kind '{cls.kind}' is needed here")
         if graph is not None and graph.vocabulary_fingerprint != header["vocabulary"]:
-            raise MismatchError(
-                f"a model works with graphs of its own vocabulary: the model's is {header['vocabulary'][:12]}, "
-                f"the graph's {graph.vocabulary_fingerprint[:12]}. Train a model on this graph"
-            )
+            found = graph.vocabulary_fingerprint
+            if (graph := _known_part(folder, graph, header["vocabulary"])) is None:
+                raise MismatchError(
+                    f"a model works with graphs of its own vocabulary, or with one that data update has appended to: the model's is "
+                    f"{header['vocabulary'][:12]}, the graph's {found[:12]}. Train a model on this graph"
+                )
         read_checked(folder / RECIPE, header, "Restore it as it was, or train again")
         recipe: Any = read_toml(folder / RECIPE, cls.recipe_type)
-        return cls(folder, recipe, graph if graph is not None else _own_graph(folder, str(header.get("fingerprint"))))
+        own = graph.entity_part if graph is not None else _own_graph(folder, str(header.get("fingerprint")))
+        return cls(folder, recipe, own, header.get("from"))
 
     @classmethod
-    def open_or_create(cls, folder: Path, recipe: R, graph: Graph) -> Self:
+    def open_or_create(cls, folder: Path, recipe: R, graph: Graph, start: Start | None = None) -> Self:
         """Opens the run in a folder, to continue it, or makes a new one.
 
         Raises:
@@ -104,7 +132,7 @@ class RunFolder(Generic[R]):
             MismatchError: The existing run is of another graph.
         """
         if not (folder / HEADER).exists():
-            return cls.create(folder, recipe, graph)
+            return cls.create(folder, recipe, graph, start)
         run = cls.open(folder)
         run.check_graph(graph)
         run.check_recipe(recipe)
@@ -125,10 +153,11 @@ class RunFolder(Generic[R]):
         Raises:
             MismatchError: It is another graph.
         """
-        if self.graph.fingerprint != graph.fingerprint:
+        own, given = self.graph.whole.fingerprint, graph.whole.fingerprint
+        if own != given:
             raise MismatchError(
-                f"{self.folder} is a run on another graph: its fingerprint is {self.graph.fingerprint[:12]}, "
-                f"and that of this graph {graph.fingerprint[:12]}. Choose another place"
+                f"{self.folder} is a run on another graph: its fingerprint is {own[:12]}, and that of this graph {given[:12]}. "
+                "Choose another place"
             )
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -141,14 +170,22 @@ class RunFolder(Generic[R]):
         Raises:
             StorageError: There are none yet, they are damaged, or of another model.
         """
-        self.put_into(model, self._read(WEIGHTS)[0])
+        self.put_into(model, self.weights())
         return model.to(device_of(self.recipe)).eval()
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Returns the trained weights, or those to start from.
+
+        Raises:
+            StorageError: There are none yet, or they are damaged.
+        """
+        return self._read(WEIGHTS)[0]
 
     def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
         """Loads weights that were read from this run into a model.
 
         Raises:
-            StorageError: They are of another model.
+            StorageError: They are of another model, or not numbers.
         """
         own = model.state_dict()
         if own.keys() != weights.keys() or any(own[name].shape != weights[name].shape for name in own):
@@ -156,6 +193,8 @@ class RunFolder(Generic[R]):
                 f"{self.folder}: its weights do not fit its config.toml: it was changed, or the weights are of another version of starqe. "
                 "Train it again"
             )
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+            raise StorageError(f"{self.folder}: its weights are numbers, found some that are infinite or not a number. Train it again")
         model.load_state_dict(weights)
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
@@ -221,14 +260,27 @@ class RunFolder(Generic[R]):
             tensors, metadata = load(content), dict(header.get("__metadata__", {}))
         except (OSError, ValueError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
             raise StorageError(f"{path}: damaged ({error}). Train again") from None
-        if (said := metadata.pop("checksum", None)) is not None and said != (found := _checksum_without(content, said)):
-            raise StorageError(f"{path}: damaged (checksum {found}, recorded {said}). Train again")
+        if (recorded := metadata.pop("checksum", None)) is not None and recorded != (found := _checksum_without(content, recorded)):
+            raise StorageError(f"{path}: damaged (checksum {found}, recorded {recorded}). Train again")
         return tensors, metadata
+
+
+def _known_part(folder: Path, graph: Graph, vocabulary: str) -> Graph | None:
+    """Returns the part of a newer graph that the model of a run knows; None if the vocabulary of the graph is another one."""
+    try:
+        sizes = read_header(folder / "graph" / GRAPH_HEADER, GRAPH_FORMAT)
+        entities, relations = int(sizes["entities"]), int(sizes["relations"])
+    except (StorageError, KeyError, TypeError, ValueError):
+        return None
+    if len(graph.entities) < entities or len(graph.relations) < relations:
+        return None
+    part = part_before(graph, entities, relations)
+    return part if part.vocabulary_fingerprint == vocabulary else None
 
 
 def _own_graph(folder: Path, fingerprint: str) -> Graph:
     """Reads the graph in a run's folder, which is the one that the run was made with."""
-    graph = load_graph(folder / "graph")
+    graph = load_graph(folder / "graph").entity_part
     if graph.fingerprint != fingerprint:
         raise MismatchError(
             f"{folder / 'graph'} is not the graph that the run was made with (fingerprint {graph.fingerprint[:12]}, {HEADER} says "
@@ -249,10 +301,10 @@ def _put_checksum(path: Path) -> None:
         content[place : place + len(UNKNOWN)] = checksum(memoryview(content)).encode()
 
 
-def _checksum_without(content: bytes, said: str) -> str:
+def _checksum_without(content: bytes, recorded: str) -> str:
     """Computes the checksum of a file of tensors with `UNKNOWN` in place of the recorded one."""
-    view, key = memoryview(content), f'"checksum":"{said}"'.encode()
-    if (place := content.find(key)) < 0 or len(said) != len(UNKNOWN):
+    view, key = memoryview(content), f'"checksum":"{recorded}"'.encode()
+    if (place := content.find(key)) < 0 or len(recorded) != len(UNKNOWN):
         return "?"
     place += len('"checksum":"')
     running = zlib.crc32(UNKNOWN.encode(), zlib.crc32(view[:place]))

@@ -1,6 +1,6 @@
 """The scorer of a trained encoder: it scores every entity."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -8,8 +8,9 @@ import torch
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
-from starqe.model import SIMILARITY, Encoder, Similarity, collate
-from starqe.model.similarity import PackedRows
+from starqe.measure.retrieval import Best, dense_blocks, retrieve
+from starqe.model import SIMILARITY, Encoder, collate
+from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
 from starqe.queries.gaps import HEAD, POSITIONS, TAIL, Gaps, queries_of
 from starqe.queries.variants import Variant
@@ -24,13 +25,6 @@ UNION: Callable[[torch.Tensor], torch.Tensor] = _log_sum
 """How the logarithms of the shares in several alternatives become one: (alternatives, B, V) -> (B, V)."""
 
 
-def scores_into(similarity: Similarity, vectors: torch.Tensor, entities: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Scores entities on the device of the model, and copies the scores to ``out`` on its device: (B, D), (V, D) -> (B, V)."""
-    if entities.device == out.device:
-        return similarity.scores(vectors, entities, out)
-    return out.copy_(similarity.scores(vectors, entities, torch.empty_like(out, device=entities.device)))
-
-
 class EncoderScorer:
     """Scores rows of query tables with an encoder; looks nothing up in the graph but the size of its vocabulary.
 
@@ -43,9 +37,7 @@ class EncoderScorer:
 
     def __init__(self, encoder: Encoder, graph: Graph, variant: Variant = "qualified", *, frozen: bool = False) -> None:
         self._encoder, self._graph, self._variant = encoder, graph, variant
-        self._similarity = SIMILARITY[encoder.config.similarity]
-        self._packs = frozen and encoder.config.similarity == "dot"
-        self._packed: PackedRows | None = None
+        self._entities = EntityRows(SIMILARITY[encoder.config.similarity], encoder.entity_matrix, frozen=frozen)
 
     def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
         """Computes the scores of all entities for these rows of a table: (B, V)."""
@@ -59,20 +51,24 @@ class EncoderScorer:
         """
         with torch.inference_mode():
             if all(table.shape.tree is None for table, _ in parts):
-                return self._similar(self.vectors(parts), out)
+                found = self._entities.scores(self.vectors(parts), out)
+                return found if found is out else out.copy_(found)
             start = 0
             for table, rows in parts:
                 self._union(table.take(rows).branches(), out[start : start + len(rows)])
                 start += len(rows)
             return out
 
-    def _similar(self, vectors: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Scores all entities for query vectors: (B, D) -> (B, V)."""
-        entities = self._encoder.entity_matrix()
-        if not self._packs:
-            return scores_into(self._similarity, vectors, entities, out)
-        self._packed = self._packed or PackedRows(entities)
-        return out.copy_(self._packed.products(vectors, out))
+    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields the same scores, up to `BLOCK` entities at a time, with the first entity of each block: (B, n)."""
+        if all(table.shape.tree is None for table, _ in parts):
+            return self._entities.blocks(self.vectors(parts))
+        return dense_blocks(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self._graph.entities))))
+
+    def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Best:
+        """Finds the best entities for rows of several tables, part after part, besides those that do not compete."""
+        with torch.inference_mode():
+            return retrieve(self.blocks(parts), sum(len(rows) for _, rows in parts), count, without)
 
     def _union(self, alternatives: Sequence[QueryTable], out: torch.Tensor) -> torch.Tensor:
         """Scores queries that are given by their alternatives: (B, V)."""
@@ -83,14 +79,16 @@ class EncoderScorer:
         return out.copy_(UNION(torch.stack(found)))
 
     def entity_scores(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
-        """Returns the scores of all entities for statements that all lack their tail, or all lack their head: (B, V).
+        """Returns the scores of all entities for statements that lack their tail or their head: (B, V).
 
         Raises:
             UnsupportedError: A statement lacks something else, such as a qualifier value.
         """
         if lost := gaps.position[~np.isin(gaps.position, (HEAD, TAIL))].tolist():
             raise UnsupportedError(f"an encoder predicts heads and tails, found a question for the {POSITIONS[lost[0]]}. Train a predictor")
-        return self.scores(queries_of(gaps), np.arange(len(gaps)), out)
+        sides = [rows for position in (HEAD, TAIL) if len(rows := np.flatnonzero(gaps.position == position))]
+        found = self.scores_of([(queries_of(gaps.take(rows)), np.arange(len(rows))) for rows in sides], out)
+        return found if len(sides) == 1 else found[torch.from_numpy(np.argsort(np.concatenate(sides)))]
 
     def vectors(self, parts: Sequence[Part]) -> torch.Tensor:
         """Computes the query vectors of rows of several tables, part after part: (B, D)."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from starqe.errors import ConfigError, TrainingError
+from starqe.errors import ConfigError, StorageError, TrainingError
 from starqe.folders import locked
 from starqe.learn.config import LoopConfig
 from starqe.learn.device import training_device
@@ -101,6 +101,10 @@ class Trainer:
         self.average = lesson.new_model().to(self.device) if self._config.average else None
         self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
         self.counters = Counters()
+        if run.origin is not None:
+            weights = run.weights()
+            for model in filter(None, (self.model, self.average)):
+                run.put_into(model, weights)
 
     def resume(self) -> bool:
         """Restores the last checkpoint; returns whether there was one.
@@ -111,7 +115,13 @@ class Trainer:
         if (state := self._run.load_state()) is None:
             self._run.cut_metrics(0)
             return False
-        tensors, counters = state
+        try:
+            self._restore(*state)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise StorageError(f"{self._run.folder}: the checkpoint is damaged, or of another version ({error}). Train again") from None
+        return True
+
+    def _restore(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         self._run.put_into(self.model, _below(tensors, "weights"))
         if self.average is not None:
             self._run.put_into(self.average, _below(tensors, "average"))
@@ -122,8 +132,9 @@ class Trainer:
         named = {name: parameter for name, parameter in self.model.named_parameters() if f"adam/{name}/step" in tensors}
         for name, parameter in named.items():
             moments = _below(tensors, f"adam/{name}")
+            if any(moment.shape not in ((), parameter.shape) or not moment.is_floating_point() for moment in moments.values()):
+                raise ValueError(f"adam/{name} does not fit {name}")
             self.optimizer.state[parameter] = {key: moment.to(parameter.device) for key, moment in moments.items()}
-        return True
 
     def train(self) -> Counters:
         """Trains to the end, or until the time is up; returns the final counters. The run is locked meanwhile.

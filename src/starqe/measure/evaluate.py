@@ -95,17 +95,16 @@ def evaluate(
     dropped = dict.fromkeys(tables, 0)
     done = dict.fromkeys(tables, 0)
     jobs = ((shape, table, task) for shape, table in tables.items() for task in _tasks(table, settings, graph))
-    with _threads_shared() as workers:
-        for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities, workers):
-            sums[shape].add(ranks, task.ranked.counts, settings.ties)
-            if classes:
-                classes.add(shape, table, task, ranks)
-            if sink:
-                sink.write(shape, task.rows, task.ranked, ranks)
-            dropped[shape] += task.dropped
-            done[shape] += len(task.rows) + task.dropped
-            if progress:
-                progress(shape, done[shape], len(table))
+    for shape, table, task, ranks in _ranked(scorer, jobs, settings.batch, entities):
+        sums[shape].add(ranks, task.ranked.counts, settings.ties)
+        if classes:
+            classes.add(shape, table, task, ranks)
+        if sink:
+            sink.write(shape, task.rows, task.ranked, ranks)
+        dropped[shape] += task.dropped
+        done[shape] += len(task.rows) + task.dropped
+        if progress:
+            progress(shape, done[shape], len(table))
     about: dict[str, Any] = {
         "name": row,
         "protocol": settings.protocol,
@@ -161,20 +160,10 @@ def workers_for(threads: int) -> int:
     return max(range(-(-most // 2), most + 1), key=lambda workers: (threads // workers * workers, workers))
 
 
-@contextlib.contextmanager
-def _threads_shared() -> Iterator[int]:
-    """Divides torch's threads among workers, and yields the number of workers."""
+def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
+    """Ranks the answers of every job, in order; every worker has its own batch and an equal share of torch's threads."""
     threads = torch.get_num_threads()
     workers = workers_for(threads)
-    torch.set_num_threads(threads // workers)
-    try:
-        yield workers
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, workers: int) -> Iterator[tuple[str, QueryTable, Task, Ranks]]:
-    """Ranks the answers of every job, in order; every worker has its own batch."""
     # (B, V), reused for all batches: new memory costs as much as the arithmetic
     buffers: SimpleQueue[torch.Tensor] = SimpleQueue()
     for _ in range(workers):
@@ -191,7 +180,8 @@ def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, wor
         finally:
             buffers.put(buffer)
 
-    with ThreadPoolExecutor(workers) as pool:
+    # Set in the workers: the caller's own threads stay as they are while it uses what is ranked.
+    with _default_threads(threads), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
         waiting: deque[tuple[_Job, Future[Ranks]]] = deque()
         for job in jobs:
             waiting.append((job, pool.submit(rank, job[1], job[2])))
@@ -200,6 +190,15 @@ def _ranked(scorer: Scorer, jobs: Iterable[_Job], batch: int, entities: int, wor
                 yield *first, ranks.result()
         for last, ranks in waiting:
             yield *last, ranks.result()
+
+
+@contextlib.contextmanager
+def _default_threads(threads: int) -> Iterator[None]:
+    """Sets the number of threads again at the end: in torch, the last number set in any thread counts for threads that start later."""
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _tasks(table: QueryTable, settings: Measure, graph: Graph | None) -> Iterator[Task]:

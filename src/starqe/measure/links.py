@@ -97,8 +97,9 @@ def link_rows(
 
 
 def some_statements(graph: Graph, split: str, limit: int | None, seed: int = 0) -> IntArray:
-    """Returns the statements of a split, or a random sample of them."""
+    """Returns the statements of a split that have an entity at both ends, or a random sample of them."""
     rows = graph.known([split]).rows
+    rows = rows[graph.tail[rows] < len(graph.entities)]
     if limit is None or limit >= len(rows):
         return rows
     return np.sort(generator(seed, f"statements of {split}").choice(rows, limit, replace=False))
@@ -125,6 +126,7 @@ def rank_links(
             gaps = with_gap(graph, asked, position)
             own = Ragged(np.arange(len(asked) + 1), getattr(graph, name)[asked])
             others = entailed.answers(gaps, exactly=protocol.same_pairs)
+            others = others.where(others.items < len(graph.entities))  # a literal does not compete
             found = scorer.entity_scores(gaps, scores[: len(asked)])
             ranks = filtered_ranks(candidates.scores(found), candidates.places(own), candidates.places(others))
             sums[name].add(ranks, own.counts)
@@ -138,7 +140,8 @@ class _Candidates:
 
     def __init__(self, graph: Graph, ends_only: bool) -> None:
         self._all = not ends_only
-        competing = np.unique(np.concatenate([graph.head, graph.tail]))
+        ends = np.unique(np.concatenate([graph.head, graph.tail]))
+        competing = ends[ends < len(graph.entities)]
         self._competing = torch.from_numpy(competing.astype(np.int64))
         self._place = np.full(len(graph.entities), -1, np.int32)
         self._place[competing] = np.arange(len(competing), dtype=np.int32)

@@ -7,7 +7,7 @@ import numpy as np
 
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
-from starqe.queries.exact.answers import EASY_AND_ALL, easy_and_hard
+from starqe.queries.exact.answering import EASY_AND_ALL, easy_and_hard
 from starqe.queries.query_set import check_tables
 from starqe.queries.table import QueryTable
 from starqe.ragged import IntArray, Ragged

@@ -104,10 +104,10 @@ def _grid(key: tuple[str, str, str, str], rows: Sequence[Row], stacked: bool) ->
     shapes = tuple(dict.fromkeys(row.shape for row in rows))
     lines: list[tuple[str, tuple[str, ...]]] = []
     for name in dict.fromkeys(row.name for row in rows):
-        mine = {row.shape: row for row in rows if row.name == name}
+        by_shape = {row.shape: row for row in rows if row.name == name}
         for suffix, write in _STACKED.items() if stacked else {"": cell}.items():
-            if not suffix or any(row.paper is not None for row in mine.values()):
-                lines.append((name + suffix, tuple(write(mine[shape]) if shape in mine else "–" for shape in shapes)))
+            if not suffix or any(row.paper is not None for row in by_shape.values()):
+                lines.append((name + suffix, tuple(write(by_shape[shape]) if shape in by_shape else "–" for shape in shapes)))
     if stacked:
         return Grid(title, shapes, tuple(lines))
     compared = ": ours (the paper's, difference)" if any(row.paper is not None for row in rows) else ""

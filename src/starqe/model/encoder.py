@@ -9,7 +9,7 @@ from starqe.model.embedding import InputEmbedding
 from starqe.model.layer import StarELayer
 from starqe.model.message_steps import plan
 from starqe.model.pool import POOL
-from starqe.model.space import Space
+from starqe.model.space import Blocks, Space
 from starqe.model.weights import normal, weight, xavier_normal
 from starqe.seed import derive
 
@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         used, forward, inverse, pair = self._relations_in_use(batch)
         relations = self.relation_embedding.index_select(0, used)
         count = self._steps_of(batch)
-        whole = self.config.batch_norm
+        whole = self.config.batch_norm and noise is not None  # statistics are of all nodes
         steps = plan(batch, count, self.pool.reads(batch), whole, forward, inverse, pair)
         edge_end, pair_end = None, None
         if self.pool.relations:
@@ -77,6 +77,12 @@ class Encoder(nn.Module):
     def entity_matrix(self) -> Tensor:
         """Returns the rows of the real entities, a view of the input embedding: the candidates of every query. (V, D)."""
         return self.embedding.weight[: self.space.entities]
+
+    @property
+    def blocks(self) -> dict[str, Blocks]:
+        """The parameters with a row for each entity or relation, by name."""
+        found = {"embedding.weight": self.space.input_blocks}
+        return found if self.relation_embedding is None else {**found, "relation_embedding": self.space.relation_blocks}
 
     def _steps_of(self, batch: Batch) -> Tensor:
         """Returns the number of steps of each query. (B,)."""

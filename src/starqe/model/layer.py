@@ -30,8 +30,8 @@ class StarELayer(nn.Module):
     """Updates nodes and relations once (the paper's model description, "The Message-Passing Step").
 
         h_q   = γ_q(E[value], R[relation])                          for every qualifier pair
-        m→    = W→ γ_r(E[head], φ_r(R[r], {h_q}))                   for every edge, and m← alike with r⁻¹, W← and the tail
-        a→[t] = Σ weighted m→ into t                                then dropout; a← alike
+        m→    = W→ γ_r(E[head], φ_r(R[r], {h_q}))                   for every edge; m← is the same with r⁻¹, W← and the tail
+        a→[t] = Σ weighted m→ into t                                then dropout; the same for a←
         a○[e] = W○ γ_r(E[e], r○)                                    without dropout
         E'[e] = σ(⅓ (a○[e] + a→[e] + a←[e]) + b)                    with batch norm before σ, if chosen
         R'[r] = W_r R[r]

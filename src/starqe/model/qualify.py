@@ -4,24 +4,19 @@ E edges · Q pairs · D width · H heads. The pairs are digested once, and the d
 Each entry documents its result for an edge without pairs; it always depends on r.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from starqe.model.segment import segment_softmax, segment_sum
-from starqe.model.weights import weight, xavier
+from starqe.model.weights import Weighted, weight
 
 
-class Qualify(nn.Module, ABC):
+class Qualify(Weighted):
     """One choice of φ_r: `digest` sees the pairs alone, `forward` joins the digest with the relations."""
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialises the parameters."""
-        for values in self.parameters():
-            xavier(values, generator)
 
     @abstractmethod
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:

@@ -8,7 +8,7 @@ similarity defines how the gradient G of the scores becomes gradients of both si
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -19,6 +19,10 @@ FEW = 4
 """Up to this number of vectors, the product is computed in the order that is faster for few vectors."""
 PACKED_ROWS = 4_096
 """Smaller matrices are not packed: their products take no time."""
+BLOCK = 65_536
+"""The number of entities per block: their scores for 16 queries take 4 MiB. Smaller blocks save less than their calls cost."""
+PRODUCT_BYTES = 24 << 20
+"""oneDNN allocates its result. Up to this size the memory is used again; fresh memory costs half as much as the product."""
 _PACKED_FOR = 16  # the number of vectors that the packed order is chosen for; it serves others almost as well
 
 
@@ -76,29 +80,6 @@ def _products(vectors: Tensor, entities: Tensor, out: Tensor) -> Tensor:
     if len(vectors) <= FEW:
         return out.copy_((entities @ vectors.T).T)
     return torch.mm(vectors, entities.T, out=out)
-
-
-class PackedRows:
-    """The rows of a matrix that no longer changes, also in the order in which oneDNN multiplies them; this doubles their memory.
-
-    On AMD processors, the product with up to 12 vectors is 4 to 6 times as fast as `torch.mm`, with 177 vectors 1.6 times. Falls back
-    to `torch.mm` for small matrices, on other devices, and where torch was built without oneDNN.
-    """
-
-    def __init__(self, rows: Tensor) -> None:
-        self.rows = rows = rows.detach()
-        packs = len(rows) >= PACKED_ROWS and rows.device.type == "cpu" and rows.dtype == torch.float32
-        packs = packs and torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        self._packed: Tensor | None = torch.ops.mkldnn._reorder_linear_weight(rows.contiguous(), _PACKED_FOR) if packs else None
-
-    def products(self, vectors: Tensor, out: Tensor) -> Tensor:
-        """Returns the dot products; may write them to ``out``, wherever that is. (B, D) -> (B, V)."""
-        if self._packed is not None and out.device == vectors.device:
-            found: Tensor = torch.ops.mkldnn._linear_pointwise(vectors, self._packed, None, "none", [], "")
-            return found
-        place = out if out.device == vectors.device else torch.empty_like(out, device=vectors.device)
-        found = _products(vectors, self.rows, place)
-        return found if found is out else out.copy_(found)
 
 
 def _length(rows: Tensor) -> Tensor:
@@ -213,3 +194,58 @@ class Distance(Similarity):
 
 SIMILARITY: Mapping[str, Similarity] = {"dot": Dot(), "cosine": Cosine(), "distance": Distance(), "power-norm": PowerNorm()}
 """The similarities; the norms are L2."""
+
+
+class EntityRows:
+    """The entities that queries are compared with: all of them, or one block after the other.
+
+    Rows that no longer change are packed on first use, in the order in which oneDNN multiplies them; this doubles their memory. On AMD
+    processors, the dot products with up to 12 vectors are then 4 to 6 times as fast as by `torch.mm`, with 177 vectors 1.6 times as
+    fast. Other similarities, few rows and other devices do without, and so does a torch that was built without oneDNN.
+
+    Args:
+        similarity: How vectors and rows are compared.
+        matrix: Returns the rows: (V, D).
+        frozen: Whether they no longer change.
+    """
+
+    def __init__(self, similarity: Similarity, matrix: Callable[[], Tensor], *, frozen: bool = False) -> None:
+        self._similarity, self._matrix, self._frozen = similarity, matrix, frozen
+        self._packed: list[tuple[Tensor, Tensor | None]] = []
+
+    def scores(self, vectors: Tensor, out: Tensor) -> Tensor:
+        """Returns the scores of all entities; may write them to ``out``, on any device, and return it. (B, D) -> (B, V)."""
+        if not self._packs():
+            return self._similarity.scores(vectors, self._matrix(), out)
+        some = PRODUCT_BYTES // (4 * min(BLOCK, out.shape[1]))
+        if len(vectors) <= some and out.shape[1] <= BLOCK and out.device == vectors.device:
+            return next(self.blocks(vectors))[1]
+        for first in range(0, len(vectors), some):
+            for start, scores in self.blocks(vectors[first : first + some]):
+                out[first : first + some, start : start + scores.shape[1]] = scores
+        return out
+
+    def blocks(self, vectors: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yields the scores of up to `BLOCK` entities at a time, on the CPU, with the first entity of each block. (B, D) -> (B, n)."""
+        for number, (rows, packed) in enumerate(self._parts()):
+            if packed is None:
+                yield number * BLOCK, self._similarity.scores(vectors, rows).cpu()
+            else:
+                yield number * BLOCK, torch.ops.mkldnn._linear_pointwise(vectors, packed, None, "none", [], "")
+
+    def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Returns the rows of each block, as they are and packed."""
+        if self._packed:
+            return self._packed
+        rows = torch.split(self._matrix().detach(), BLOCK)
+        if not self._packs():
+            return [(block, None) for block in rows]
+        packed = [(block, torch.ops.mkldnn._reorder_linear_weight(block.contiguous(), _PACKED_FOR)) for block in rows]
+        self._packed = packed  # in one step: several threads may come here
+        return packed
+
+    def _packs(self) -> bool:
+        rows = self._matrix()
+        fits = self._frozen and isinstance(self._similarity, Dot) and len(rows) >= PACKED_ROWS
+        on_cpu = rows.device.type == "cpu" and rows.dtype == torch.float32
+        return fits and on_cpu and torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from starqe.errors import InputError
 
+Blocks = tuple[str | int, ...]
+"""The rows of a parameter, block by block: one row for each of the ``entities`` or ``relations``, or a number of other rows."""
+
 SYMBOLS = ("variable", "target", "blank")
 """The special symbols: each has one input row, and each of its nodes starts as a copy of that row."""
 
@@ -37,6 +40,16 @@ class Space:
     def input_rows(self) -> int:
         """Number of rows of the input embedding."""
         return self.nodes + len(SYMBOLS)
+
+    @property
+    def input_blocks(self) -> Blocks:
+        """The rows of the input embedding, block by block."""
+        return ("entities", *(("relations",) if self.reified else ()), len(SYMBOLS))
+
+    @property
+    def relation_blocks(self) -> Blocks:
+        """The rows of the relation embedding, block by block."""
+        return (("relations", 3) if self.reified else ("relations",)) * 2
 
     def symbol(self, kind: str) -> int:
         """Returns the input row of a special symbol."""

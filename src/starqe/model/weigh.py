@@ -3,25 +3,20 @@
 M messages of one direction · T receivers · D width · H heads.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from starqe.model.message_steps import Direction
 from starqe.model.segment import segment_softmax
-from starqe.model.weights import weight, xavier
+from starqe.model.weights import Weighted, weight, xavier
 
 
-class Weigh(nn.Module, ABC):
+class Weigh(Weighted):
     """One way to weight messages."""
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialises the parameters."""
-        for values in self.parameters():
-            xavier(values, generator)
 
     @abstractmethod
     def forward(self, messages: Tensor, nodes: Tensor, direction: Direction) -> Tensor:

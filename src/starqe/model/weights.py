@@ -1,7 +1,18 @@
 """Initial values of parameters, from a given random generator and never from the global one."""
 
+from abc import ABC
+
 import torch
 from torch import Tensor, nn
+
+
+class Weighted(nn.Module, ABC):
+    """A part of a layer whose parameters are all matrices."""
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialises the parameters."""
+        for values in self.parameters():
+            xavier(values, generator)
 
 
 def weight(*shape: int) -> nn.Parameter:

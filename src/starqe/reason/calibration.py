@@ -1,10 +1,10 @@
 """Calibration: everything that is fitted on validation, and the file that keeps it.
 
-Three things are fitted, in this order: the probability of a single predicted fact, the weights of the mixture of encoder and
-executor, and the probability of an answer. All of them ask with train alone as known: which of the best candidates hold once the
-validation statements are added? A calibrated run folder has
+Four things are fitted, in this order: the probability of a single predicted fact, the levels of predicted numbers, the weights of
+the mixture of encoder and executor, and the probability of an answer. All of them ask with train alone as known: which of the best
+candidates hold once the validation statements are added? A calibrated run folder has
 
-    answering.json    {"format": "starqe answering", "version": 3, settings, one_hop, executor, answers}
+    answering.json    {"format": "starqe answering", "version": 3, settings, one_hop, executor, answers, levels, has_value}
     predictor/        the one-hop predictor, if there is one; else the encoder predicts single facts too
 
 The file is written atomically at the end, so an interrupted calibration leaves the previous one.
@@ -28,17 +28,20 @@ from starqe.measure.links import GapScorer
 from starqe.measure.ranking_protocols import strict
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.reliability import Reliability, reliability
-from starqe.queries import QueryTable, Shape, sample
+from starqe.queries import QueryTable, sample
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import gaps_of
 from starqe.queries.shape import ONE_HOP
 from starqe.ragged import BoolArray, FloatArray
+from starqe.reason.executor.executor import CELLS
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.has_value import FEATURES as HAS_VALUE
 from starqe.reason.logistic import Logistic, fit_logistic
 from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights, log_truth, shape_class
 from starqe.reason.predictor import one_hop
 from starqe.reason.predictor.one_hop import Context, log_share
-from starqe.reason.probability import FEATURES, Best, answer_features, best_candidates, probabilities
+from starqe.reason.predictor.scales import Levels
+from starqe.reason.probability import FEATURES, answer_features, best_candidates, candidates_exist, probabilities
 from starqe.seed import derive
 
 FORMAT, VERSION = "starqe answering", 3
@@ -58,7 +61,7 @@ FACTS = 2_000
 """The number of questions that the probability of single facts is fitted on."""
 FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
 """The number of best candidates per question (single facts) and per query (answers) that the fits learn from."""
-_BATCH = 64
+_BATCH, _FACT_BATCH = 64, 256
 
 RankedBy = Literal["mixture", "encoder"]
 """The scorer of answers that are not known."""
@@ -74,6 +77,10 @@ class Evidence:
     """Cases: the best candidates of the validation queries."""
     positives: int
     """Cases that came true."""
+
+    def __post_init__(self) -> None:
+        if any(type(count) is not int or count < 0 for count in (self.statements, self.candidates, self.positives)):
+            raise TypeError(f"counts are whole numbers, found {self}")
 
     @property
     def enough(self) -> bool:
@@ -112,6 +119,10 @@ class Calibration:
     """Whether a one-hop predictor in the run folder predicts single facts; else the encoder does."""
     answers: Mapping[RankedBy, AnswerProbability] = field(default_factory=dict)
     """The probabilities of answers, by scorer; empty for a run that is only measured."""
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+    """The calibration of predicted numbers and dates, by relation."""
+    has_value: Logistic | None = None
+    """The probability that an entity without a known number or date has one."""
 
 
 def save_calibration(folder: Path, calibration: Calibration) -> None:
@@ -133,6 +144,8 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
         "settings": calibration.settings.model_dump(),
         "one_hop": calibration.one_hop.written(),
         "executor": dict(calibration.weights.executor),
+        "has_value": calibration.has_value.written() if calibration.has_value else None,
+        "levels": {relation: levels.shares for relation, levels in calibration.levels.items()},
         "answers": {name: {**part.logistic.written(), "evidence": asdict(part.evidence)} for name, part in calibration.answers.items()},
     }
     write_header(path, FORMAT, VERSION, content)
@@ -163,8 +176,10 @@ def load_calibration(folder: Path, graph: Graph) -> Calibration:
             Weights.read(content["executor"], str(folder)),
             bool(content["predictor"]),
             {name: _answers_of(part, path, graph) for name, part in content["answers"].items()},
+            {relation: Levels(tuple(map(float, shares))) for relation, shares in content.get("levels", {}).items()},
+            Logistic.read(has_value, len(HAS_VALUE), path) if (has_value := content.get("has_value")) else None,
         )
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise StorageError(f"{path}: parts of the calibration are missing. Run: starqe calibrate {folder}") from None
 
 
@@ -205,8 +220,8 @@ def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[Flo
     features: list[FloatArray] = [np.empty((0, len(one_hop.FEATURES)))]
     truth: list[BoolArray] = [np.empty(0, bool)]
     entities = len(graph.entities)
-    for start in range(0, len(table), 256):
-        gaps = gaps_of(table, np.arange(start, min(start + 256, len(table))))
+    for start in range(0, len(table), _FACT_BATCH):
+        gaps = gaps_of(table, np.arange(start, min(start + _FACT_BATCH, len(table))))
         beliefs = log_share(scorer.entity_scores(gaps, torch.empty(len(gaps), entities)))
         question = context.questions(gaps, beliefs)
         beliefs[question.known.owner, question.known.items] = -torch.inf
@@ -220,6 +235,12 @@ def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[Flo
         features.append(case[exists])
         truth.append(holds.gather(1, best.indices).numpy()[exists])
     return np.concatenate(features), np.concatenate(truth)
+
+
+def calibration_bytes(entities: int, settings: ReasonSettings) -> int:
+    """Estimates the memory that calibration takes for scores: of facts, of a batch of queries, and of the candidates of its executor."""
+    executor = min(CELLS, settings.beam * _BATCH * entities)
+    return 4 * (4 * _FACT_BATCH * entities + 3 * _BATCH * entities + 8 * executor)
 
 
 def fit_weights(graph: Graph, encoder: Scorer, executor: Scorer, validation: Mapping[str, QueryTable]) -> Weights:
@@ -274,8 +295,8 @@ def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, Query
     cases = _answer_cases(graph, scorer, validation)
     if not cases:
         raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
-    features = np.concatenate([answer_features(shapes, best)[np.isfinite(best.scores)] for shapes, best, _ in cases])
-    truth = np.concatenate([holds[np.isfinite(best.scores)] for _, best, holds in cases])
+    features = np.concatenate([features[candidates_exist(features)] for features, _ in cases])
+    truth = np.concatenate([holds[candidates_exist(features)] for features, holds in cases])
     evidence = Evidence(len(graph.known(["valid"])), len(truth), int(truth.sum()))
     return AnswerProbability(fit_logistic(features, truth), evidence)
 
@@ -287,24 +308,24 @@ def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Ma
     """
     predicted: list[FloatArray] = [np.empty(0)]
     observed: list[BoolArray] = [np.empty(0, bool)]
-    for shapes, best, holds in _answer_cases(graph, scorer, tables):
-        exists = np.isfinite(best.scores)
-        predicted.append(probabilities(fitted, shapes, best)[exists])
+    for features, holds in _answer_cases(graph, scorer, tables):
+        exists = candidates_exist(features)
+        predicted.append(probabilities(fitted, features)[exists])
         observed.append(holds[exists])
     probability, truth = np.concatenate(predicted), np.concatenate(observed)
     return reliability(probability, truth) if len(truth) else None
 
 
-def _answer_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[list[Shape], Best, BoolArray]]:
-    """Scores queries with their easy answers as known; returns the best candidates, and which of them are hard answers. (B, K) bool."""
+def _answer_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[FloatArray, BoolArray]]:
+    """Ranks queries with their easy answers as known; returns the features of the best candidates, and which of them are hard answers."""
     found = []
     for table in tables.values():
         task = strict(graph, table, np.arange(len(table)))
         for start in range(0, len(task.rows), _BATCH):
             rows = task.rows[start : start + _BATCH]
             hard, either = task.ranked.slice(start, start + len(rows)), task.filtered.slice(start, start + len(rows))
-            scores = scorer.scores(table, rows, torch.empty(len(rows), len(graph.entities)))
             easy = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
-            best = best_candidates(scores, easy, ANSWER_CANDIDATES)
-            found.append(([table.shape] * len(rows), best, np.stack([np.isin(best.entities[i], hard[i]) for i in range(len(rows))])))
+            best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
+            features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
+            found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
     return found

@@ -11,6 +11,8 @@ from starqe.errors import StorageError
 from starqe.ragged import BoolArray, FloatArray
 
 STEPS = 50
+MOST = 1e6
+"""Weights that are read are smaller than this: larger ones are not numbers that were fitted."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Logistic:
         """
         weights, bias = content.get("weights"), content.get("bias")
         numbers = [*weights, bias] if isinstance(weights, list) else []
-        if len(numbers) != features + 1 or not all(isinstance(number, int | float) for number in numbers):
+        if len(numbers) != features + 1 or not all(isinstance(number, int | float) and abs(number) < MOST for number in numbers):
             raise StorageError(f"{where}: {features} weights and a bias were expected, found {str(content)[:80]}. Calibrate it again")
         return cls(tuple(weights), float(bias))  # type: ignore[arg-type]
 

@@ -4,14 +4,14 @@ B queries · K candidates.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from starqe.queries import Shape
-from starqe.ragged import FloatArray, IntArray
+from starqe.measure.evaluate import Scorer
+from starqe.measure.retrieval import Best, Retriever, dense_blocks, retrieve
+from starqe.queries import QueryTable, Shape
+from starqe.ragged import BoolArray, FloatArray, IntArray
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, shape_class
 
@@ -19,38 +19,32 @@ FEATURES = ("score", "log share", "log rank", "log known answers", *CLASSES)
 """The features of the probability of an answer."""
 
 
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The best candidates of some queries that are not known to be answers, best first."""
-
-    entities: IntArray  # (B, K)
-    scores: FloatArray  # (B, K); -inf where there are no more
-    shares: FloatArray  # (B, K) the logarithm of each one's share among all that are not known
-    known: IntArray  # (B,) the number of known answers
+def best_candidates(scorer: Scorer, table: QueryTable, rows: IntArray, known: Sequence[IntArray], count: int, entities: int) -> Best:
+    """Finds the best entities that are not known, by dense scores where a scorer has nothing else."""
+    if isinstance(scorer, Retriever):
+        return scorer.best([(table, rows)], count, known)
+    with torch.inference_mode():
+        return retrieve(dense_blocks(scorer.scores(table, rows, torch.empty(len(rows), entities))), len(rows), count, known)
 
 
-def best_candidates(scores: Tensor, known: list[IntArray], count: int) -> Best:
-    """Picks the best entities that are not known; the scores of known ones are overwritten."""
-    for row, entities in enumerate(known):
-        scores[row, torch.from_numpy(entities.astype(np.int64))] = -torch.inf
-    values, entities_ = scores.topk(min(count, scores.shape[1]), dim=1)
-    shares = values - scores.logsumexp(1, keepdim=True)
-    return Best(entities_.numpy(), values.numpy(), shares.numpy(), np.array([len(of_row) for of_row in known]))
-
-
-def answer_features(shapes: Sequence[Shape], best: Best) -> FloatArray:
-    """Computes the features of all candidates, given the shape of each query: (B, K, features)."""
-    ranks = np.broadcast_to(np.log(np.arange(1, best.scores.shape[1] + 1)), best.scores.shape)
-    known = np.broadcast_to(np.log1p(best.known)[:, None], best.scores.shape)
+def answer_features(shapes: Sequence[Shape], best: Best, known: Sequence[int]) -> FloatArray:
+    """Computes the features of all candidates, given the shape and the number of known answers of each query: (B, K, features)."""
+    scores = best.scores.numpy()
+    ranks = np.broadcast_to(np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
+    counted = np.broadcast_to(np.log1p(np.asarray(known))[:, None], scores.shape)
     own = np.array([CLASSES.index(shape_class(shape)) for shape in shapes])
-    classes = [np.broadcast_to((own == place)[:, None].astype(float), best.scores.shape) for place in range(len(CLASSES))]
-    return np.stack([best.scores, best.shares, ranks, known, *classes], axis=2)
+    classes = [np.broadcast_to((own == place)[:, None].astype(float), scores.shape) for place in range(len(CLASSES))]
+    return np.stack([scores, best.shares.numpy(), ranks, counted, *classes], axis=2)
 
 
-def probabilities(fitted: Logistic, shapes: Sequence[Shape], best: Best) -> FloatArray:
-    """Computes the probabilities of candidates; they never rise along the ranking: (B, K)."""
-    features = answer_features(shapes, best)
-    exists = np.isfinite(features[:, :, 0])
-    found = np.zeros(best.scores.shape)
+def candidates_exist(features: FloatArray) -> BoolArray:
+    """Returns which of the candidates there are; queries may have fewer than others: (B, K)."""
+    return np.isfinite(features[:, :, 0])
+
+
+def probabilities(fitted: Logistic, features: FloatArray) -> FloatArray:
+    """Computes the probabilities of candidates from their features; they never rise along the ranking: (B, K)."""
+    exists = candidates_exist(features)
+    found = np.zeros(exists.shape)
     found[exists] = fitted(features[exists])
     return np.minimum.accumulate(found, axis=1)

@@ -2,15 +2,17 @@
 
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from starqe.errors import MismatchError, StorageError
 from starqe.folders import new_folder, read_header
 from starqe.kg import Graph
 from starqe.learn import EncoderScorer, Run
+from starqe.learn.memory_limit import check_memory
 from starqe.learn.run import FORMAT as RUN_FORMAT
 from starqe.learn.run import HEADER as RUN_HEADER
+from starqe.learn.run import WEIGHTS
 from starqe.measure.evaluate import Scorer
 from starqe.measure.links import GapScorer
 from starqe.queries import QueryTable
@@ -20,6 +22,7 @@ from starqe.reason.calibration import (
     AnswerProbability,
     Calibration,
     RankedBy,
+    calibration_bytes,
     fit_one_hop,
     fit_weights,
     load_calibration,
@@ -28,10 +31,13 @@ from starqe.reason.calibration import (
 )
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.has_value import HasValue, fit_has_value
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN, Mixture, Weights
+from starqe.reason.numbers import NumberPredictor, fit_levels
 from starqe.reason.predictor.one_hop import OneHopProbability
 from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.predictor.scales import Levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,19 @@ class Reasoner:
     """The probability of a single fact."""
     weights: Weights
     settings: ReasonSettings
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+    """The calibration of predicted numbers and dates, by relation."""
+    has_value: Logistic | None = None
+    """The probability that an entity without a known number or date has one."""
+
+    def numbers(self, splits: Collection[str]) -> NumberPredictor | None:
+        """Returns what predicts numbers and dates, with the statements of these splits as known; None if the run knows entities only."""
+        made = NumberPredictor.of(self.one_hop, self.levels)
+        if made is None:
+            return None
+        return replace(
+            made, has_value=HasValue.of(made.scales.graph, made.scales.graph.known(splits), made.scales.relations, self.has_value)
+        )
 
     def executor(self, splits: Collection[str]) -> Executor:
         """Returns the executor that knows the statements of these splits."""
@@ -73,7 +92,16 @@ class Reasoner:
         """
         encoder = run.scorer()
         one_hop = PredictorRun.open(run.folder / PREDICTOR, run.graph).scorer() if calibration.predictor else encoder
-        return cls(run.graph, encoder, one_hop, calibration.one_hop, calibration.weights, calibration.settings)
+        return cls(
+            run.graph,
+            encoder,
+            one_hop,
+            calibration.one_hop,
+            calibration.weights,
+            calibration.settings,
+            calibration.levels,
+            calibration.has_value,
+        )
 
 
 RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
@@ -82,6 +110,24 @@ RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
     "mixture": lambda reasoner: reasoner.mixture(["train"]),
 }
 """The scorers of a reasoner in an evaluation: they look up facts in train only."""
+
+
+def check_calibration_fits(run: Run, predictor: PredictorRun | None, settings: ReasonSettings, memory: int | None) -> None:
+    """Checks that calibration fits into memory: weights (as far as there are some already) and scores.
+
+    Args:
+        run: The run of the encoder.
+        predictor: A one-hop predictor; left out, the one that the run has, if any.
+        settings: How the executor works.
+        memory: The bytes that the process may take; what is free if left out.
+
+    Raises:
+        InputError: It does not fit.
+    """
+    files = (run.folder / WEIGHTS, (predictor.folder if predictor else run.folder / PREDICTOR) / WEIGHTS)
+    weights = 2 * sum(file.stat().st_size for file in files if file.exists())
+    needed = weights + calibration_bytes(len(run.graph.entities), settings)
+    check_memory(needed, memory, "calibration", "a smaller beam, model.width or graph")
 
 
 def fit_reasoner(
@@ -108,7 +154,10 @@ def fit_reasoner(
         _check_predictor(run, predictor)
     encoder = run.scorer()
     one_hop = predictor.scorer() if predictor is not None else encoder
-    reasoner = Reasoner(run.graph, encoder, one_hop, fit_one_hop(run.graph, one_hop, seed=seed), EVEN, settings or ReasonSettings())
+    fact = fit_one_hop(run.graph, one_hop, seed=seed)
+    numbers = NumberPredictor.of(one_hop)
+    has_value = fit_has_value(numbers.scales.graph, numbers.scales.relations, seed) if numbers else None
+    reasoner = Reasoner(run.graph, encoder, one_hop, fact, EVEN, settings or ReasonSettings(), fit_levels(one_hop), has_value)
     return replace(reasoner, weights=fit_weights(run.graph, encoder, reasoner.executor(["train"]), validation))
 
 
@@ -123,7 +172,9 @@ def save_reasoner(
     Raises:
         StorageError: The folder cannot be written.
     """
-    fitted = Calibration(reasoner.settings, reasoner.calibration, reasoner.weights, predictor is not None, answers or {})
+    fitted = Calibration(
+        reasoner.settings, reasoner.calibration, reasoner.weights, predictor is not None, answers or {}, reasoner.levels, reasoner.has_value
+    )
     try:
         if predictor is not None and predictor.folder.resolve() != (folder / PREDICTOR).resolve():
             with new_folder(folder / PREDICTOR, True, lambda: read_header(folder / PREDICTOR / RUN_HEADER, RUN_FORMAT)) as place:

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from starqe.kg import Graph
-from starqe.queries import SHAPES, Query, QueryTable, Shape, answer
+from starqe.queries import SHAPES, QueryTable, Shape, answer
+from starqe.queries.layout import query_of_row
 from starqe.reason import NORMS, Executor, ReasonSettings
+from tests.few_and_many import check_examples, few_and_many
 from tests.queries.sparql.test_write import ask_store, store_of
 from tests.reason.worlds import CONJUNCTION, Numbers, brute_force, graphs, ids_of, predictors, tables
 
@@ -75,25 +77,17 @@ def check_that_a_narrow_beam_gives_lower_bounds_that_are_exact_above_the_slack(w
         np.testing.assert_allclose(values[values > slack + 1e-6], expected[values > slack + 1e-6], atol=1e-6)
 
 
-@cases
-@settings(max_examples=EXAMPLES)
-@given(data=st.data())
-def test_it_equals_brute_force_with_a_beam_of_all_entities_and_is_bounded_by_it_with_a_narrow_one(text: str, data: st.DataObject):
+def check_against_brute_force(data: st.DataObject, text: str) -> None:
     drawn = world(data, text)
     for norm in NORMS:
         check_that_a_beam_of_all_entities_is_exact(drawn, norm)
         check_that_a_narrow_beam_gives_lower_bounds_that_are_exact_above_the_slack(drawn, norm, data.draw(st.integers(1, 3)))
 
 
-@pytest.mark.slow
 @cases
-@settings(max_examples=MANY)
-@given(data=st.data())
-def test_it_equals_brute_force_many_times(text: str, data: st.DataObject):
-    drawn = world(data, text)
-    for norm in NORMS:
-        check_that_a_beam_of_all_entities_is_exact(drawn, norm)
-        check_that_a_narrow_beam_gives_lower_bounds_that_are_exact_above_the_slack(drawn, norm, data.draw(st.integers(1, 3)))
+@pytest.mark.parametrize("examples", few_and_many(EXAMPLES, MANY))
+def test_it_equals_brute_force_with_a_beam_of_all_entities_and_is_bounded_by_it_with_a_narrow_one(text: str, examples: int):
+    check_examples(check_against_brute_force, examples, text=text)
 
 
 @cases
@@ -147,7 +141,7 @@ def test_without_predictions_the_true_answers_are_those_of_oxigraph(text: str, d
     chosen = ReasonSettings(norm=data.draw(st.sampled_from(list(NORMS))), beam=100)
     found = Executor(known, one_hop, chosen).truths(table, np.arange(len(table)))
     for row in range(len(table)):
-        query = Query.from_row(table, row, graph)
+        query = query_of_row(table, row, graph)
         true = np.flatnonzero(found.values[row].numpy() > 0)
         assert [(graph.entities.identifier(id_),) for id_ in true] == ask_store(store, query)
         assert true.tolist() == answer(known, query).tolist()

@@ -6,8 +6,11 @@ import torch
 
 from starqe.errors import ConfigError, InputError
 from starqe.kg import Statement, graph_of
-from starqe.queries import Atom, Query, QueryTable, Variable
+from starqe.queries import Atom, Query, QueryTable, Shape, Variable
+from starqe.queries.layout import table_of_query
 from starqe.reason import NORMS, Executor, ReasonSettings
+from starqe.reason.executor import messages
+from tests.columns import query_table
 from tests.reason.worlds import KINDS, Numbers
 
 T, X, Y = map(Variable, "txy")
@@ -35,7 +38,7 @@ def predictor() -> Numbers:
 
 
 def table_of(*atoms: Atom) -> QueryTable:
-    return Query.conjunction(atoms, "t").to_table(GRAPH)
+    return table_of_query(Query.conjunction(atoms, "t"), GRAPH)
 
 
 def truths(*atoms: Atom, **settings: object) -> tuple[dict[str, float], float]:
@@ -129,7 +132,7 @@ def test_known_answers_of_a_cycle_are_found_outside_of_the_beam():
     cycles = [Statement(x, relation, t) for x, t in ("df", "eg") for relation in "st"]
     graph = graph_of([Statement("a", "r", x) for x in "bcde"] + cycles)
     nothing = Numbers(np.zeros((2, 7, 3, KINDS, 7), np.float32))
-    table = Query.conjunction([Atom("a", "r", X), Atom(X, "s", T), Atom(X, "t", T)], "t").to_table(graph)
+    table = table_of_query(Query.conjunction([Atom("a", "r", X), Atom(X, "s", T), Atom(X, "t", T)], "t"), graph)
     executor, ids = Executor(graph.known(["train"]), nothing, ReasonSettings(beam=1)), graph.entities.id
     found = executor.truths(table, np.array([0]))
     assert found.values[0].nonzero().flatten().tolist() == [ids("f"), ids("g")]
@@ -154,10 +157,10 @@ def test_an_explanation_names_the_best_entities_and_the_facts():
     assert known.truth == 1
 
 
-def test_equally_good_entities_are_told_apart_by_the_lowest_id():
+def test_of_equally_good_entities_the_one_with_the_lowest_id_is_chosen():
     graph = graph_of([Statement("a", "r", x) for x in "dbc"] + [Statement(x, "s", "e") for x in "cbd"])
     nothing = Numbers(np.zeros((2, 5, 2, KINDS, 5), np.float32))
-    table = Query.conjunction(PATH, "t").to_table(graph)
+    table = table_of_query(Query.conjunction(PATH, "t"), graph)
     found = Executor(graph.known(["train"]), nothing).explain_row(table, 0, graph.entities.id("e"))
     assert found.assignment["x"] == "b"
 
@@ -193,7 +196,26 @@ def test_work_in_small_parts_gives_the_same(monkeypatch):
     assert whole.values.any()
 
 
-def test_scores_are_the_truths_and_stand_in_the_buffer_given():
+@pytest.mark.parametrize("text", ["A>x x>?", "A>x B>x x>?", "A>x x>y y>?"])
+def test_all_truths_of_a_question_are_the_same_whatever_is_asked_at_the_same_time(text, monkeypatch):
+    """The lower bounds below the best answers as well: they show which candidates were tried."""
+    monkeypatch.setattr(messages, "GROUP", 4 * 60)  # four candidates first, as on a large graph
+    names, random = [f"e{i}" for i in range(60)], np.random.default_rng(0)
+    graph = graph_of([Statement(*(str(random.choice(of)) for of in (names, ["r", "s"], names))) for _ in range(80)])
+    entities, shape = len(graph.entities), Shape.parse("case", text)
+    probable = random.random((2, entities, 2, KINDS, entities), np.float32) ** 8  # few are probable, as in a real predictor
+    executor = Executor(graph.known(["train"]), Numbers(probable), ReasonSettings(beam=32))
+    anchors = random.integers(entities, size=(20, len(shape.anchors)))
+    pairs, answers = np.zeros(20 * len(shape.edges) + 1), np.zeros(21)
+    table = query_table(shape, anchors, random.integers(2, size=(20, len(shape.edges))), pairs, [], [], answers, [])
+    together = executor.truths(table, np.arange(20), wanted=3)
+    for row in range(20):
+        alone = executor.truths(table, np.array([row]), wanted=3)
+        assert torch.equal(alone.values[0], together.values[row])
+        assert torch.equal(alone.slack[0], together.slack[row])
+
+
+def test_scores_are_the_truths_and_are_in_the_buffer_given():
     out = torch.full((1, len(GRAPH.entities)), 7.0)
     executor = Executor(KNOWN, predictor())
     assert executor.scores(table_of(*PATH), np.array([0]), out) is out
@@ -205,3 +227,9 @@ def test_settings_offer_the_norms_and_no_others():
     for wrong in ({"norm": "sum"}, {"beam": 0}, {"cap": 1.0}, {"questions": 0}):
         with pytest.raises(ConfigError):
             ReasonSettings.parse(wrong)
+
+
+def test_few_candidates_are_tried_first_on_a_large_graph_and_all_on_a_small_one():
+    sizes = (644, 47_155, 10**7)
+    assert [messages.tried_first(messages.GROUP, entities) for entities in sizes] == [310, 4, 1]
+    assert [messages.tried_first(messages.FIRST, entities) for entities in sizes] == [621, 8, 1]

@@ -33,7 +33,7 @@ def test_a_small_truth_joined_with_a_fact_stays_as_it_is(norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_a_norm_writes_where_it_is_told_also_onto_its_own_argument(norm):
+def test_a_norm_writes_into_the_given_buffer_also_if_that_is_an_argument(norm):
     expected = NORMS[norm](VALUES, VALUES.flip(0), None)
     own = VALUES.clone()
     assert NORMS[norm](own, VALUES.flip(0), own) is own

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from starqe.queries import ALL_SHAPES, Query, QueryTable
+from starqe.queries import ALL_SHAPES, QueryTable
+from starqe.queries.layout import query_of_row
 from starqe.ragged import Ragged
 from starqe.reason import NORMS, Executor, ReasonSettings
 from starqe.reason.executor.pattern import questions_of_rows
@@ -48,4 +49,4 @@ def test_the_truth_of_a_row_is_that_of_its_formula_over_all_assignments(name, da
 
     by_facts = Executor(known, Nothing(), ReasonSettings(beam=100, cap=CAP, questions=10**6))
     row = by_facts.truths(table, np.array([0])).values
-    np.testing.assert_allclose(row, by_facts.query_truths(Query.from_row(table, 0, graph)).values, atol=1e-6)
+    np.testing.assert_allclose(row, by_facts.query_truths(query_of_row(table, 0, graph)).values, atol=1e-6)

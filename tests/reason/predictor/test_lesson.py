@@ -10,7 +10,7 @@ import torch
 
 from starqe.errors import StorageError
 from starqe.kg import Graph
-from starqe.kg.draft import canonical
+from starqe.kg.graph import canonical
 from starqe.learn import Run, Trainer
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import RELATION
@@ -21,6 +21,7 @@ from starqe.reason.predictor.presets import PREDICTORS, recipe_of
 from starqe.reason.predictor.run import PredictorRun, open_run
 from starqe.reason.predictor.scorer import PredictorScorer
 from tests.learn.conftest import small_graph
+from tests.learn.resuming import train_steps, train_the_rest
 from tests.reason.predicted import gaps, tiny_graph
 
 TINY = ["model.width=16", "model.heads=2", "model.feed_forward=16", "train.batch=64", "train.epochs=2", "train.average=0"]
@@ -107,17 +108,9 @@ def test_a_resumed_training_equals_the_uninterrupted_one(architecture: str, trai
     graph, preset = small_graph(), next(name for name in PREDICTORS if recipe_of(name).model.architecture == architecture)
     settings = ("train.average=0.9", "train.candidates=5")
     trainer(*settings, graph=graph, name="whole", preset=preset).train()
-    broken = trainer(*settings, "train.checkpoint_seconds=0", graph=graph, name="broken", preset=preset)
-    batches = broken.lesson.batches(0)
-    for _ in range(3):
-        broken.step(next(batches))
-        broken._tick()
-    del broken
+    train_steps(trainer(*settings, "train.checkpoint_seconds=0", graph=graph, name="broken", preset=preset), 3)
     run = PredictorRun.open(tmp_path / "broken")
-    again = Trainer(run, PredictLesson(run))
-    assert again.resume()
-    assert again.counters.step == 3
-    again.train()
+    train_the_rest(Trainer(run, PredictLesson(run)), 3)
     assert weights_hash(tmp_path / "broken") == weights_hash(tmp_path / "whole")
 
 
@@ -148,7 +141,7 @@ def test_a_run_says_what_kind_of_model_it_holds(trainer: MakeTrainer, tmp_path: 
 
 
 def shuffled(graph: Graph) -> Graph:
-    """Gives the graph with the tails of its valid and test statements in another order."""
+    """Returns the graph with the tails of its valid and test statements in another order."""
     tail = graph.tail.copy()
     held_out = np.flatnonzero(graph.split > 0)
     tail[held_out] = np.roll(tail[held_out], 1)

@@ -7,6 +7,7 @@ from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, Variable
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import Gaps, gaps_of, stack_gaps
+from starqe.queries.layout import table_of_query
 from starqe.queries.shape import INVERSE
 from starqe.reason.calibration import fit_one_hop
 from starqe.reason.logistic import Logistic
@@ -26,7 +27,7 @@ class Share:
 
 
 def _gaps(graph: Graph, atom: Atom) -> Gaps:
-    return gaps_of(Query.conjunction([atom], "x").to_table(graph, shapes={"1p": SHAPES["1p"], INVERSE.name: INVERSE}), [0])
+    return gaps_of(table_of_query(Query.conjunction([atom], "x"), graph, shapes={"1p": SHAPES["1p"], INVERSE.name: INVERSE}), [0])
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_scores_become_shares_of_one_unit_of_belief() -> None:
     assert log_share(scores).exp()[0].tolist() == pytest.approx([0.1, 0.2, 0.5, 0.2])
 
 
-def test_a_calibration_has_a_weight_for_every_feature_and_hangs_on_the_seed_only() -> None:
+def test_a_calibration_has_a_weight_for_every_feature_and_depends_on_the_seed_only() -> None:
     statements = [Statement(f"p{i}", "livesIn", f"c{i % 5}") for i in range(30)]
     graph = graph_of(train=statements, valid=[Statement(f"p{i}", "livesIn", f"c{(i + 1) % 5}") for i in range(10)])
     scorer = Share((np.arange(1, len(graph.entities) + 1) / np.arange(1, len(graph.entities) + 1).sum()).tolist())

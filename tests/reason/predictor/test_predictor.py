@@ -39,7 +39,7 @@ def made(architecture: str, **settings: object) -> Predictor:
 
 
 def asked(predictor: Predictor, *more: tuple) -> Gaps:
-    """Gives all the questions that a predictor can be asked."""
+    """Returns all the questions that a predictor can be asked."""
     every = gaps(GRAPH, *QUESTIONS, *more)
     return every.take([row for row in range(len(every)) if POSITIONS[every.position[row]] in predictor.positions])
 
@@ -54,6 +54,13 @@ class TestEveryArchitecture:
         torch.testing.assert_close(together, alone)
         backwards = np.arange(len(questions))[::-1]
         torch.testing.assert_close(predictor(questions.take(backwards)), together.flip(0))
+
+    def test_a_prediction_without_gradients_is_the_same(self, name):
+        predictor = made(name)
+        questions = asked(predictor)
+        with torch.no_grad():
+            alone = torch.cat([predictor(questions.take([row])) for row in range(len(questions))])
+        torch.testing.assert_close(alone, predictor(questions).detach())
 
     def test_the_order_of_the_pairs_changes_nothing(self, name):
         predictor = made(name)

@@ -68,7 +68,7 @@ class TestEntailed:
 
 
 def all_of(questions: TrainingQuestions, epoch: int = 0) -> list[tuple[int, int, int, tuple, tuple]]:
-    """Gives the questions of an epoch as values, sorted."""
+    """Returns the questions of an epoch as values, sorted."""
     found = []
     for batch in questions.batches(epoch):
         for row in range(len(batch)):

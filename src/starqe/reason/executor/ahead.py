@@ -1,46 +1,77 @@
-"""Predictions that are sure to be needed, made together before the steps are taken.
+"""Predictions that several queries need, made in one go.
 
-A product of the entities with one vector costs about as much as with eight. So the edges at the constants of a question, and those of
-all questions that wait, whatever their patterns, are predicted in one go for each side.
+A product of the entities with one vector costs about as much as with eight. So the queries that wait, whatever their patterns, are taken
+through their plans side by side: each says what it will ask next, and that is predicted for all of them together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from starqe.kg.known import Side
 from starqe.queries.gaps import MISSING, Gaps
 from starqe.ragged import Ragged
-from starqe.reason.executor.pattern import Edge, Label, Questions
+from starqe.reason.executor.pattern import Edge, Questions
 from starqe.reason.executor.steps import Bind, Given, Nested, Plan
-from starqe.reason.executor.truth import OneHop
+from starqe.reason.executor.truth import Asked, Made, OneHop
+
+T = TypeVar("T")
+Work: TypeAlias = Generator[Sequence[Asked], None, T]
+"""Work that yields the predictions it needs next; those that are not made for it, it makes itself when it continues."""
 
 MOST = 64
-"""The number of questions up to which predictions are made ahead; of more, those of one pattern fill a product by themselves."""
-
-Asked: TypeAlias = tuple[Side, int, Label]
-"""The side of the given end, the entity there, and the label of the edge."""
+"""The number of queries up to which they are taken side by side; of more, those of one pattern fill a product by themselves."""
 
 
-def predict_ahead(one_hop: OneHop, cap: float, asked: Sequence[tuple[Plan, Questions]], entities: int) -> Mapping[Asked, Tensor]:
-    """Predicts the edges at constants of some questions: the truths of all entities for each, facts not counted. (V,)."""
-    if sum(len(questions) for _, questions in asked) > MOST:
-        return {}
-    wanted = dict.fromkeys(one for plan, questions in asked for one in _at_constants(plan, questions))
-    found: dict[Asked, Tensor] = {}
-    if len(wanted) > 1:
-        for side in ("head", "tail"):
-            of_side = [one for one in wanted if one[0] == side]
-            if of_side:
-                rows = one_hop.probabilities(_gaps(side, of_side), torch.empty(len(of_side), entities)).clamp_(0, cap)
-                found |= dict(zip(of_side, rows, strict=True))
-    return found
+def alone(work: Work[T]) -> T:
+    """Does some work by itself."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
-def _at_constants(plan: Plan, questions: Questions) -> Iterator[Asked]:
+def side_by_side(works: Sequence[Work[None]], made: Made, predict: Callable[[Sequence[Asked]], Made]) -> None:
+    """Does several pieces of work; what they ask at the same time is predicted together.
+
+    Args:
+        works: The work.
+        made: Where all of it looks for predictions. Those of the first round, at the constants, stay; others serve one round.
+        predict: Makes predictions.
+    """
+    first: Made | None = None
+    while works:
+        needed: dict[Asked, None] = {}
+        going = []
+        for work in works:
+            try:
+                needed |= dict.fromkeys(next(work))
+            except StopIteration:
+                continue
+            going.append(work)
+        if first is not None:
+            made.clear()
+            made |= first
+        missing = [one for one in needed if one not in made]
+        if missing:
+            made |= predict(missing)
+        first = dict(made) if first is None else first
+        works = going
+
+
+def predict(one_hop: OneHop, cap: float, asked: Sequence[Asked], entities: int) -> Made:
+    """Predicts the other end of edges, heads and tails alike: the truths of all entities for each, facts not counted."""
+    heads, tails = ([node if side == given else MISSING for side, node, _ in asked] for given in ("head", "tail"))
+    relations, pairs = [relation for _, _, (relation, _) in asked], Ragged.of_lists([pairs for _, _, (_, pairs) in asked], 2)
+    gaps = Gaps(np.array(heads), np.array(relations, np.int32), np.array(tails), pairs, Ragged.empty(len(asked)))
+    truth = one_hop.probabilities(gaps, torch.empty(len(asked), entities)).clamp_(0, cap)
+    return {one: (truth, row) for row, one in enumerate(asked)}
+
+
+def at_constants(plan: Plan, questions: Questions) -> Iterator[Asked]:
     """Yields what is asked for whatever else is found: the edges that have a constant end and a given relation."""
     for step in plan.steps:
         match step:
@@ -51,16 +82,8 @@ def _at_constants(plan: Plan, questions: Questions) -> Iterator[Asked]:
                     yield step.given, id_, questions.labels[place][step.edge]
             case Nested():
                 for inner in step.plans:
-                    yield from _at_constants(inner, questions)
+                    yield from at_constants(inner, questions)
 
 
 def _predictable(edge: Edge) -> bool:
     return edge.relation is None and not edge.fact
-
-
-def _gaps(side: str, asked: Iterable[Asked]) -> Gaps:
-    _, nodes, labels = zip(*asked, strict=True)
-    given, missing = np.array(nodes, np.int64), np.full(len(nodes), MISSING)
-    head, tail = (given, missing) if side == "head" else (missing, given)
-    pairs = Ragged.of_lists([pairs for _, pairs in labels], 2)
-    return Gaps(head, np.array([relation for relation, _ in labels], np.int32), tail, pairs, Ragged.empty(len(nodes)))

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from starqe.ragged import IntArray
-from starqe.reason.executor.messages import pass_message
+from starqe.reason.executor.ahead import Work, alone
+from starqe.reason.executor.messages import pass_message, seen_in_facts
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.partial import Partial, largest_open
 from starqe.reason.executor.pattern import Pattern
@@ -22,10 +23,19 @@ from starqe.reason.executor.truth import OTHER, EdgeTruth
 
 
 class Execution:
-    """The state of one batch: its edges, and buffers that are used again and again (fresh pages cost as much as the arithmetic)."""
+    """The state of one batch: its edges, and reused buffers (fresh pages cost as much as the arithmetic)."""
 
     def __init__(
-        self, pattern: Pattern, truth: EdgeTruth, norm: str, cap: float, width: int, most: int, *, narrow: int = 0, keep: bool = False
+        self,
+        pattern: Pattern,
+        truth: EdgeTruth,
+        norm: str,
+        cap: float,
+        width: int,
+        most: int,
+        *,
+        narrow: int = 0,
+        keep: bool = False,
     ) -> None:
         self.pattern, self.edges, self.width, self._keep = pattern, truth, width, keep
         self.norm, self.dual = NORMS[norm], DUALS[norm]
@@ -39,7 +49,7 @@ class Execution:
         """Returns the questions with nothing but their constants bound; only truths above the floor matter. (R,)."""
         questions = self.edges.questions
         ones = torch.ones(len(questions))
-        constants = {node: np.asarray(ids, np.int64) for node, ids in questions.constants.items()}
+        constants: dict[str, IntArray] = {node: np.asarray(ids, np.int64) for node, ids in questions.constants.items()}
         return Partial(np.arange(len(questions)), constants, {}, {}, ones, ones.clone(), floor)
 
     def run(self, plan: Plan, partial: Partial, wanted: int = 0) -> tuple[Tensor, Tensor]:
@@ -47,24 +57,31 @@ class Execution:
 
         If a number of predicted answers is wanted, the last step makes no predictions that cannot change them.
 
-        The truths stand in a buffer: copy them, then `release` the partial questions. A plan without a target gives one truth for each
+        The truths are in a buffer: copy them, then `release` the partial questions. A plan without a target gives one truth for each
         question (R,), and the most that it could be (R,).
         """
+        return alone(self.stepwise(plan, partial, wanted))
+
+    def stepwise(self, plan: Plan, partial: Partial, wanted: int = 0) -> Work[tuple[Tensor, Tensor]]:
+        """Takes the steps of a plan as `run` does; says before a step from an inner variable what it asks."""
         for number, step in enumerate(plan.steps):
             if isinstance(step, Bind):
                 return self._try_candidates(step, Plan(plan.target, plan.steps[number + 1 :]), partial)
-            self.apply(step, partial, wanted if number == len(plan.steps) - 1 else 0)
+            if isinstance(step, Pass):
+                yield from self._pass(step, partial, wanted if number == len(plan.steps) - 1 else 0)
+            else:
+                self.apply(step, partial)
         return self.finish(plan.target, partial)
 
     def apply(self, step: Step, partial: Partial, wanted: int = 0) -> None:
-        """Takes one step that is no `Bind`; if answers are wanted, it is the last one."""
+        """Takes one step other than `Bind`; if answers are wanted, it is the last one."""
         match step:
             case Given():
                 self._given(step, partial)
             case Check():
                 self._check(step, partial)
             case Pass():
-                self._pass(step, partial, wanted)
+                alone(self._pass(step, partial, wanted))
             case Close():
                 self._close(step, partial)
             case Value():
@@ -79,7 +96,7 @@ class Execution:
         for node in list(partial.truth):
             self._drop(partial, node)
 
-    def candidates(self, step: Bind, partial: Partial) -> tuple[Tensor, np.ndarray, Tensor]:
+    def candidates(self, step: Bind, partial: Partial) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of the candidates for a variable that is bound, and the most of all others (R,)."""
         if step.node in partial.truth or step.edge is not None or step.hint is None:
             return self.best(partial, step.node, step.edge)
@@ -90,10 +107,10 @@ class Execution:
         self.release(guess)
         return torch.ones_like(weights), ids, rest
 
-    def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, np.ndarray, Tensor]:
+    def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of a node's best candidates, and the largest truth among all others (R,).
 
-        For a node without any condition, those come first that stand most often in the known statements of the edge.
+        For a node without any condition, those come first that occur most often in the known statements of the edge.
         """
         total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self._entities
         count = min(self.width, total)
@@ -102,12 +119,12 @@ class Execution:
             return values[:, :count], ids[:, :count].numpy(), values[:, count] if count < total else torch.zeros(len(partial))
         nodes = np.empty((len(partial), count), np.int64)
         for place in range(len(partial)):
-            seen = np.bincount(self._seen(partial, place, node, edge), minlength=total)
+            seen = np.bincount(seen_in_facts(self, partial, place, node, edge), minlength=total)
             nodes[place] = np.argsort(-seen, kind="stable")[:count]
         return torch.ones(nodes.shape), nodes, torch.full((len(partial),), float(count < total))
 
-    def bind(self, partial: Partial, node: str, rows: np.ndarray, ids: np.ndarray, weights: Tensor) -> Partial:
-        """Returns a partial question for each of these rows, with the node bound to an entity that is as true as its weight."""
+    def bind(self, partial: Partial, node: str, rows: IntArray, ids: IntArray, weights: Tensor) -> Partial:
+        """Returns a partial question for each of these rows, with the node bound to an entity; its weight is the entity's truth."""
         place = torch.from_numpy(rows)
         return Partial(
             partial.query[rows],
@@ -119,8 +136,8 @@ class Execution:
             None if partial.floor is None else partial.floor[place],
         )
 
-    def branches(self, partial: Partial, node: str, candidates: np.ndarray, weights: Tensor) -> Iterator[tuple[np.ndarray, Partial]]:
-        """Binds the node to each candidate that is true at all; yields some at a time, and the row that each comes from."""
+    def branches(self, partial: Partial, node: str, candidates: IntArray, weights: Tensor) -> Iterator[tuple[IntArray, Partial]]:
+        """Binds the node to each candidate with a truth above 0; yields some at a time, and the row that each comes from."""
         owner, column = np.nonzero(weights.numpy() > 0)
         for start in range(0, len(owner), self._most):
             self.edges.deadline.check()
@@ -152,29 +169,12 @@ class Execution:
             return self.edges.questions.pair_relations[int(partial.query[place])][edge][number]
         return int(partial.constants[variable][place])
 
-    def _seen(self, partial: Partial, place: int, node: str, edge: int | None) -> np.ndarray:
-        """Returns what stands for a node in the known statements of an edge, as far as other nodes of it are bound."""
-        if edge is None:
-            return np.empty(0, np.int64)
-        asked, graph = self.pattern.edges[edge], self.edges.known.graph
-        statements = self.edges.statements(int(self.labels(partial, edge)[place]))
-        for side, end in (("head", asked.head), ("tail", asked.tail)):
-            if end in partial.constants:
-                statements = statements[self.edges.ends(side, statements) == partial.constants[end][place]]  # type: ignore[arg-type]
-        if node == asked.relation:
-            return np.asarray(graph.relation[statements])
-        if node in (asked.head, asked.tail):
-            return self.edges.ends("head" if node == asked.head else "tail", statements)
-        column = 0 if node in self.pattern.relations else 1
-        return np.asarray(graph.pairs.take(statements).items[:, column])
-
     def _given(self, step: Given, partial: Partial) -> None:
         other = OTHER[step.given]
-        for part in self.edges.predicted(
-            step.given, partial.constants[step.constant], self.labels(partial, step.edge), self.pattern.edges[step.edge].fact
-        ):
-            question, statement = self.edges.facts(step.given, part.nodes, part.labels)
-            part.truth[torch.from_numpy(question), torch.from_numpy(self.edges.ends(other, statement)).long()] = 1
+        nodes, labels = partial.constants[step.constant], self.labels(partial, step.edge)
+        for part in self.edges.predicted(step.given, nodes, labels, self.pattern.edges[step.edge].fact):
+            place_, statement = self.edges.facts(step.given, nodes[part.asked], labels[part.asked])
+            part.truth[torch.from_numpy(part.question[place_]), torch.from_numpy(self.edges.ends(other, statement)).long()] = 1
             for place, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
                 self._conjoin(partial, step.into, place, part.truth[row], 0.0)
 
@@ -237,8 +237,8 @@ class Execution:
         for place in range(len(partial)):
             self._conjoin(partial, step.into, place, values[place], float(largest_open(values[place], most[place])))
 
-    def _pass(self, step: Pass, partial: Partial, wanted: int) -> None:
-        message, slack = pass_message(self, step, partial, wanted)
+    def _pass(self, step: Pass, partial: Partial, wanted: int) -> Work[None]:
+        message, slack = yield from pass_message(self, step, partial, wanted)
         # A candidate that was left out gives at most its truth and a prediction; one that is truer than it seems, a fact.
         if step.child in partial.slack:
             torch.maximum(slack, partial.slack[step.child], out=slack)
@@ -312,7 +312,7 @@ class Execution:
         """Returns the truths of a target after all steps, and the slack, as `run` does."""
         if target is None:
             return partial.weight, partial.ceiling
-        if target not in partial.truth:  # nothing is said of the target here, so it may be anything
+        if target not in partial.truth:  # no condition on the target, so every entity has the same truth
             partial.truth[target], partial.slack[target] = self.take(), torch.zeros(len(partial))
             partial.truth[target][: len(partial)] = 1
         values, slack = partial.truth[target][: len(partial)], partial.slack[target]

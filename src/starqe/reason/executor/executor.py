@@ -1,13 +1,13 @@
-"""Questions by fuzzy logic: known facts where there are some, one-hop predictions where there are none.
+"""Answers questions by fuzzy logic: from known facts where there are some, else from one-hop predictions.
 
 The truth of an answer is the best that any choice of the inner variables gives. The truth of a choice is that of the whole formula: a
 conjunction joins the truths of its parts by a norm, a disjunction by the dual of the norm, and a negation is 1 less the truth of
 its part.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,27 +16,29 @@ from torch import Tensor
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Known
+from starqe.measure.retrieval import Best, dense_blocks, retrieve
 from starqe.queries import Query, QueryTable
-from starqe.queries.exact import answers as exact
+from starqe.queries.exact import answering as exact
+from starqe.queries.layout import query_of_row
 from starqe.queries.shape import TARGET
-from starqe.reason.executor.ahead import MOST, Asked, predict_ahead
+from starqe.ragged import IntArray
+from starqe.reason.executor.ahead import MOST, Work, alone, at_constants, predict, side_by_side
 from starqe.reason.executor.derivation import Derivation
 from starqe.reason.executor.execution import Execution
 from starqe.reason.executor.explain import Explaining, explain, explain_known
-from starqe.reason.executor.messages import FIRST, least_of_best
+from starqe.reason.executor.messages import FIRST, least_of_best, tried_first
 from starqe.reason.executor.pattern import Pattern, Questions, pattern_of_shape, question_of, questions_of_rows
 from starqe.reason.executor.plan import plan_of
 from starqe.reason.executor.prove import Prover
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.steps import Plan
-from starqe.reason.executor.truth import EdgeTruth, OneHop
+from starqe.reason.executor.truth import Asked, EdgeTruth, Made, OneHop
 from starqe.reason.executor.tuples import BestTuples, collect
 
-Ahead = Mapping[Asked, Tensor]
 CELLS = 1 << 23
-"""The number of values in a buffer (32 MiB): as many questions, times all entities, are worked on at once."""
+"""The number of values in a buffer (32 MiB): it bounds the number of questions, times all entities, in one batch."""
 PARTIAL_SOLUTIONS = 1_000_000
-"""How far the facts of a query with a cycle are joined, for the answers that need no prediction."""
+"""Maximum number of partial solutions when the facts of a query with a cycle are joined, for answers without predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class Result:
 
     values: Tensor  # (B, V) in [0, 1]
     slack: Tensor  # (B,)
-    """The most that a candidate which was left out could still give: values above it are exact, others are lower bounds."""
+    """The highest truth that a skipped candidate could give: values above it are exact, others are lower bounds."""
 
     @property
     def approximate(self) -> Tensor:
@@ -53,29 +55,14 @@ class Result:
         return self.slack > 0
 
 
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The best answers of some queries beside the known ones, the truest first."""
-
-    ids: np.ndarray  # (B, k)
-    truths: Tensor  # (B, k); -inf where there are no more
-    slack: Tensor  # (B,)
-    """The most that any other answer could have: truths above it are exact, and those of the best ones."""
-
-    @property
-    def exact(self) -> Tensor:
-        """Whether these are the best answers, with their exact truths, beyond doubt: (B,) bool."""
-        return self.slack <= self.truths[:, -1].clamp_min(0)
-
-
 @dataclass(frozen=True)
 class Tuples:
     """The best values of the answer variables of one query, in their order, with their truths."""
 
     ranked: tuple[tuple[tuple[int, ...], float], ...]
-    """The truest first; an id is that of an entity, or of a relation where the variable stands for one."""
+    """The most probable first; an id is that of an entity, or of a relation if the variable is one."""
     slack: float
-    """The most that a tuple which was left out could have: those above it are the best ones, exactly. 0 where none can be among them."""
+    """The highest truth that a skipped tuple could have: tuples above it are exactly the best ones. 0 if no tuple was skipped."""
 
 
 class Executor:
@@ -86,7 +73,7 @@ class Executor:
         self._entities = len(known.graph.entities)
         self._most = max(1, CELLS // max(1, self._entities))
 
-    def scores(self, table: QueryTable, rows: np.ndarray, out: Tensor, deadline: Deadline = NEVER) -> Tensor:
+    def scores(self, table: QueryTable, rows: IntArray, out: Tensor, deadline: Deadline = NEVER) -> Tensor:
         """Computes the truth of all entities as answers of these rows, as `starqe.measure.evaluate` asks for it: (B, V).
 
         The best `settled` predicted answers are exact, if the beam allows; the other truths are lower bounds.
@@ -95,35 +82,10 @@ class Executor:
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
-        return self.scores_of([(table, rows)], out, deadline)
-
-    def scores_of(self, parts: Sequence[tuple[QueryTable, np.ndarray]], out: Tensor, deadline: Deadline = NEVER) -> Tensor:
-        """Computes the scores for rows of several tables, part after part, as `scores` does: (B, V).
-
-        What few questions are sure to need is predicted together, whatever their shapes.
-
-        Raises:
-            UnsupportedError: A table is reified.
-            DeadlineError: The time is up.
-        """
-        with torch.inference_mode():
-            asked = [questions_of_rows(table, rows) for table, rows in parts if len(rows) <= MOST]
-            ahead = self._ahead(asked) if len(asked) == len(parts) else {}
-        start = 0
-        for table, rows in parts:
-            self.truths(table, rows, out[start : start + len(rows)], deadline, wanted=self.settings.settled, ahead=ahead)
-            start += len(rows)
-        return out
+        return self.truths_of([(table, rows)], out, deadline).values
 
     def truths(
-        self,
-        table: QueryTable,
-        rows: np.ndarray,
-        out: Tensor | None = None,
-        deadline: Deadline = NEVER,
-        *,
-        wanted: int = 0,
-        ahead: Ahead | None = None,
+        self, table: QueryTable, rows: IntArray, out: Tensor | None = None, deadline: Deadline = NEVER, *, wanted: int = 0
     ) -> Result:
         """Computes the truth of all entities as answers of these rows (written to ``out``, if it is given), and the slack.
 
@@ -134,22 +96,44 @@ class Executor:
             deadline: When to stop.
             wanted: The number of best predicted answers that have to be exact: predictions that cannot change them are not made. With 0,
                 predictions are made for every candidate of the beam.
-            ahead: Predictions that were made already.
 
         Raises:
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
-        out = torch.empty(len(rows), self._entities) if out is None else out
-        slack = torch.zeros(len(rows))
+        return self.truths_of([(table, rows)], out, deadline, wanted)
+
+    def truths_of(
+        self, parts: Sequence[tuple[QueryTable, IntArray]], out: Tensor | None = None, deadline: Deadline = NEVER, wanted: int | None = None
+    ) -> Result:
+        """Computes the truths for rows of several tables, part after part, as `truths` does; the `settled` best are wanted by default.
+
+        What few queries ask at the same time is predicted together, whatever their shapes.
+
+        Raises:
+            UnsupportedError: A table is reified.
+            DeadlineError: The time is up.
+        """
+        count = sum(len(rows) for _, rows in parts)
+        found = Result(torch.empty(count, self._entities) if out is None else out, torch.zeros(count))
+        made: Made = {}
+        works, start = list[Work[None]](), 0
+        for table, rows in parts:
+            for first in range(0, len(rows), self._most):
+                part = rows[first : first + self._most]
+                own = Result(found.values[start : start + len(part)], found.slack[start : start + len(part)])
+                works.append(self._fill(table, part, own, self.settings.settled if wanted is None else wanted, deadline, made, count))
+                start += len(part)
         with torch.inference_mode():
-            for start in range(0, len(rows), self._most):
-                part = rows[start : start + self._most]
-                self._fill(table, part, out[start : start + len(part)], slack[start : start + len(part)], wanted, deadline, ahead)
-        return Result(out, slack)
+            if count <= MOST:
+                side_by_side(works, made, self._predict)
+            else:
+                for work in works:
+                    alone(work)
+        return found
 
     def best_rows(
-        self, table: QueryTable, rows: np.ndarray, count: int, known: Sequence[np.ndarray] | None = None, deadline: Deadline = NEVER
+        self, table: QueryTable, rows: IntArray, count: int, known: Sequence[IntArray] | None = None, deadline: Deadline = NEVER
     ) -> Best:
         """Finds the best answers of these rows beside the known ones; predictions that cannot change them are not made.
 
@@ -165,18 +149,15 @@ class Executor:
             DeadlineError: The time is up.
         """
         result = self.truths(table, rows, None, deadline, wanted=count)
-        if known is None:
-            result.values.masked_fill_(result.values >= 1, -torch.inf)
-        else:
-            for place, ids in enumerate(known):
-                result.values[place, torch.from_numpy(ids.astype(np.int64))] = -torch.inf
-        best = result.values.topk(min(count, self._entities), dim=1)
-        return Best(best.indices.numpy(), best.values, result.slack)
+        without = [np.flatnonzero(row >= 1) for row in result.values.numpy()] if known is None else known
+        with torch.inference_mode():
+            best = retrieve(dense_blocks(result.values), len(rows), count, without)
+        return replace(best, ceiling=torch.where(result.slack > 0, result.slack, -torch.inf))
 
     def _fill(
-        self, table: QueryTable, rows: np.ndarray, out: Tensor, slack: Tensor, wanted: int, deadline: Deadline, ahead: Ahead | None
-    ) -> None:
-        """Computes the truths of rows that fit into a buffer.
+        self, table: QueryTable, rows: IntArray, found: Result, wanted: int, deadline: Deadline, made: Made, together: int
+    ) -> Work[None]:
+        """Computes the truths of rows that fit into a buffer; says what it asks before it does.
 
         Where several variables are to be tried, few candidates of each are tried first. What that settles is done; for the others, more
         candidates are tried as far as they can lift an answer above the best ones so far.
@@ -184,37 +165,40 @@ class Executor:
         plan = plan_of(pattern_of_shape(table.shape))
         floor: Tensor | None = None
         left = np.arange(len(rows))
-        for narrow in (FIRST, 0) if wanted and plan.repeats and self._width(plan) > FIRST else (0,):
+        known = [torch.from_numpy(self._known_answers(table, row, deadline)).long() for row in rows] if plan.binds else []
+        first = tried_first(FIRST, self._entities)
+        for narrow in (first, 0) if wanted and plan.repeats and self._width(plan) > first else (0,):
             questions = questions_of_rows(table, rows[left])
-            execution = self._execution(questions, deadline, narrow=narrow, ahead=ahead)[1]
-            values, slacks = execution.run(plan, execution.start(floor), wanted)
+            yield list(at_constants(plan, questions)) if together <= MOST else []
+            execution = Execution(*self._parts(plan, questions, deadline, made), narrow=narrow)
+            values, slacks = yield from execution.stepwise(plan, execution.start(floor), wanted)
             if len(left) == len(rows) and floor is None:
-                out.copy_(values)
-                slack.copy_(slacks)
+                found.values.copy_(values)
+                found.slack.copy_(slacks)
             else:  # both rounds give lower bounds, and answers at the floor were found in the first one
                 place = torch.from_numpy(left)
-                out[place], slack[place] = torch.maximum(out[place], values), torch.minimum(slack[place], slacks)
+                found.values[place] = torch.maximum(found.values[place], values)
+                found.slack[place] = torch.minimum(found.slack[place], slacks)
+            for place_, answers in enumerate(known):
+                found.values[place_, answers] = 1
             if narrow:
-                floor = least_of_best(values, wanted)
+                floor = least_of_best(found.values.clone(), wanted)
                 unsettled = slacks > floor
                 left, floor = left[unsettled.numpy()], floor[unsettled]
                 if not len(left):
                     break
-        if plan.binds:
-            for place_, row in enumerate(rows):
-                out[place_, torch.from_numpy(self._known_answers(table, row, deadline)).long()] = 1
 
     def query_truths(self, query: Query, deadline: Deadline = NEVER) -> Result:
         """Computes the truth of all entities as answers of a query with one answer variable: (1, V).
 
         Raises:
             InputError: An identifier does not occur in the graph.
-            UnsupportedError: The query has several answer variables, or one that stands for a relation.
+            UnsupportedError: The query has several answer variables, or one that ranges over relations.
             DeadlineError: The time is up.
         """
         questions = question_of(query, self.known.graph)
         if len(questions.pattern.answers) != 1 or {*questions.pattern.answers} & questions.pattern.relations:
-            raise UnsupportedError(f"truths over all entities are of one variable that stands for entities, found {query}")
+            raise UnsupportedError(f"truths over all entities need one answer variable that ranges over entities, found {query}")
         with torch.inference_mode():
             plan, execution = self._execution(questions, deadline)
             values, slack = execution.run(plan, execution.start())
@@ -240,7 +224,7 @@ class Executor:
         """Finds the best way to make each of some answers of a query true; an answer has a value for each answer variable.
 
         Raises:
-            InputError: An identifier does not occur in the graph, or a value is no id of it.
+            InputError: An identifier does not occur in the graph, or a value is not an id of it.
             DeadlineError: The time is up.
         """
         return self._explain(question_of(query, self.known.graph), answers, deadline)
@@ -266,7 +250,7 @@ class Executor:
         """Finds the best way to make an answer of one row of a table true: its truth is that of `truths`.
 
         Raises:
-            InputError: The answer is no entity of the graph.
+            InputError: The answer is not an entity of the graph.
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
@@ -289,10 +273,10 @@ class Executor:
             plan, execution = self._explaining(questions, deadline)
             return explain(execution, plan, [dict(zip(pattern.answers, ids, strict=True)) for ids in answers])
 
-    def _known_answers(self, table: QueryTable, row: int, deadline: Deadline) -> np.ndarray:
+    def _known_answers(self, table: QueryTable, row: int, deadline: Deadline) -> IntArray:
         """Returns the answers that facts alone entail: from bound variables facts are followed for their candidates only.
 
-        Where there are too many facts to join, none: the slack says then that others may be true. None with a negation, either:
+        Returns none if there are too many facts to join; the slack then says that others may be true. None with a negation, either:
         that a fact is missing makes nothing quite true.
         """
         with suppress(UnsupportedError):
@@ -300,7 +284,7 @@ class Executor:
                 return np.empty(0, np.int32)
             if not table.shape.plain:
                 return exact.answer_rows(self.known, table, [row], PARTIAL_SOLUTIONS)[0]
-            return exact.answer(self.known, Query.from_row(table, row, self.known.graph), PARTIAL_SOLUTIONS, deadline)
+            return exact.answer(self.known, query_of_row(table, row, self.known.graph), PARTIAL_SOLUTIONS, deadline)
         return np.empty(0, np.int32)
 
     def _explain_known(self, questions: Questions, given: dict[str, int], deadline: Deadline) -> Derivation | None:
@@ -312,27 +296,26 @@ class Executor:
             _, execution = self._explaining(questions, deadline)
             return explain_known(execution, prover, values)
 
-    def _ahead(self, asked: Sequence[Questions]) -> Ahead:
-        plans = [(plan_of(questions.pattern), questions) for questions in asked]
-        return predict_ahead(self.one_hop, self.settings.cap, plans, self._entities)
+    def _predict(self, asked: Sequence[Asked]) -> Made:
+        return predict(self.one_hop, self.settings.cap, asked, self._entities) if 0 < len(asked) <= self._most else {}
 
-    def _execution(
-        self, questions: Questions, deadline: Deadline, *, narrow: int = 0, ahead: Ahead | None = None
-    ) -> tuple[Plan, Execution]:
+    def _execution(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Execution]:
         plan = plan_of(questions.pattern)
-        return plan, Execution(*self._parts(plan, questions, deadline, ahead), narrow=narrow)
+        return plan, Execution(*self._parts(plan, questions, deadline))
 
     def _explaining(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Explaining]:
         plan = plan_of(questions.pattern)
         return plan, Explaining(*self._parts(plan, questions, deadline), keep=True)
 
     def _parts(
-        self, plan: Plan, questions: Questions, deadline: Deadline, ahead: Ahead | None = None
+        self, plan: Plan, questions: Questions, deadline: Deadline, made: Made | None = None
     ) -> tuple[Pattern, EdgeTruth, str, float, int, int]:
         settings = self.settings
-        ahead = self._ahead([questions]) if ahead is None else ahead
-        truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline, ahead)
-        return questions.pattern, truth, settings.norm, settings.cap, self._width(plan), self._most
+        if made is None:
+            made = self._predict(list(dict.fromkeys(at_constants(plan, questions))))
+        truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline, made)
+        rows = self._most if plan.binds else len(questions)
+        return questions.pattern, truth, settings.norm, settings.cap, self._width(plan), rows
 
     def _width(self, plan: Plan) -> int:
         return plan.width(min(self.settings.beam, self._entities), self.settings.questions)

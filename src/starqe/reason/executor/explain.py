@@ -1,4 +1,4 @@
-"""Why an answer is as true as it is: the best values of the inner variables, and the truth of every part of the formula."""
+"""Explains the truth of an answer: the best values of the inner variables, and the truth of every part of the formula."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -10,6 +10,7 @@ import torch
 
 from starqe.kg.known import Side
 from starqe.queries.formula import And, Atom, Not, Or, Same
+from starqe.ragged import IntArray
 from starqe.reason.executor.derivation import Derivation, Equation, Group, Part, Reason
 from starqe.reason.executor.execution import Execution
 from starqe.reason.executor.norms import Norm
@@ -21,16 +22,16 @@ from starqe.reason.executor.steps import Bind, Close, Nested, Pass, Plan
 from starqe.reason.executor.truth import OTHER
 
 Values = Mapping[str, int]
-"""The ids that nodes of a pattern stand for."""
+"""The ids of the nodes of a pattern."""
 
 
 class Explaining(Execution):
-    """An execution that keeps its rows, and tries nothing but the answer for variables that are answers."""
+    """An execution that keeps its rows, and tries only the given answer for answer variables."""
 
     pinned: Values = MappingProxyType({})
 
-    def candidates(self, step: Bind, partial: Partial) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
-        """Returns the candidates for a variable as `Execution` does; of an answer variable, all but the answer count for nothing."""
+    def candidates(self, step: Bind, partial: Partial) -> tuple[torch.Tensor, IntArray, torch.Tensor]:
+        """Returns the candidates for a variable as `Execution` does; for an answer variable, all but the answer get a weight of 0."""
         weights, ids, rest = super().candidates(step, partial)
         if step.node in self.pinned:
             weights = torch.where(torch.from_numpy(ids == self.pinned[step.node]), weights, 0)
@@ -72,14 +73,14 @@ def explain_known(execution: Explaining, prover: Prover, values: Values) -> Deri
 
 
 def _known_part(execution: Explaining, prover: Prover, tree: Tree, values: Values, outer: frozenset[str]) -> tuple[dict[str, int], Part]:
-    """Derives a part that these values prove, and returns the values that it uses; outer nodes are those that others speak of."""
+    """Derives a part that these values prove, and returns the values that it uses; outer nodes are those that occur in other parts."""
     pattern, parts = execution.pattern, conjuncts(tree)
     used = {node: values[node] for part in parts if isinstance(part, int | Equal) for node in pattern.nodes_of(part)}
     used |= {node: id_ for node, id_ in values.items() if node in outer}
     nested: dict[Tree, Group] = {}
     for part in parts:
         if isinstance(part, Or | Not):
-            # A variable that only this part speaks of may stand for something else in each of its branches.
+            # A variable that occurs in this part only may have another value in each of its branches.
             others = outer.union(*(pattern.mentioned(other) for other in parts if other is not part))
             shared = {node: id_ for node, id_ in values.items() if node in others}
             _, nested[part] = _nested(execution, nested_step(pattern, part, shared), _bound(shared), shared)
@@ -156,7 +157,7 @@ def _backward(
 
 
 def _nested(execution: Explaining, step: Nested, partial: Partial, values: Values) -> tuple[dict[str, int], Group]:
-    """Derives every part of a disjunction, or what comes nearest to breaking a negation; also returns the values of the best branch."""
+    """Derives every part of a disjunction, or the closest one to breaking a negation; also returns the values of the best branch."""
     constants = {node: np.array([id_]) for node, id_ in values.items() if node in partial.constants}
     wanted = None if step.into is None else values[step.into]
     parts: list[Part] = []
@@ -206,7 +207,7 @@ def _assignment(execution: Execution, values: Values) -> dict[str, str]:
 
 
 def _reached(execution: Execution, partial: Partial, truth: torch.Tensor | None, wanted: int | None) -> float:
-    """The truth of what is wanted after all steps; a target that nothing speaks of may be anything."""
+    """The truth of what is wanted after all steps; a target without conditions has the same truth for every entity."""
     own = torch.ones(()) if truth is None else truth[0, wanted]
     return float(execution.norm(own, partial.weight[0], None))
 
@@ -225,7 +226,7 @@ def _best_branch(execution: Execution, step: Bind, rest: Plan, partial: Partial,
 
 
 def _best_child(execution: Execution, step: Pass, partial: Partial, parent: int) -> int:
-    """Returns the candidate of the child that makes the parent truest: along a fact, or as one of the beam by a prediction."""
+    """Returns the candidate of the child with the highest truth for the parent: along a fact, or in the beam by a prediction."""
     edges, label = execution.edges, execution.labels(partial, step.edge)
     weights, nodes, _ = execution.best(partial, step.child, step.edge)
     _, statements = edges.facts(OTHER[step.given], np.array([parent]), label)

@@ -1,7 +1,7 @@
-"""What a finished inner variable tells the node at the other end of its last edge, and when its other candidates stop to matter.
+"""The message of a finished inner variable to the node at the other end of its last edge, and when its other candidates no longer matter.
 
-Known facts are followed for all candidates. Predictions are made best candidate first, in groups that double. Where the execution is
-told how many answers are wanted, it stops when no other candidate can change them: the bound on what is left is then the slack.
+Known facts are followed for all candidates. Predictions are made best candidate first, in groups that double. If a number of answers
+is wanted, the execution stops when no other candidate can change them: the bound on what is left is then the slack.
 
 R partial questions · V entities · k candidates.
 """
@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from starqe.kg.known import Side
+from starqe.ragged import IntArray
+from starqe.reason.executor.ahead import Work
 from starqe.reason.executor.partial import Partial
 from starqe.reason.executor.steps import Pass
 from starqe.reason.executor.truth import OTHER
@@ -19,14 +22,20 @@ from starqe.reason.executor.truth import OTHER
 if TYPE_CHECKING:
     from starqe.reason.executor.execution import Execution
 
-FEWEST, FIRST = 2, 8
-"""The number of candidates that are tried first: fewer where there are many questions, so that no prediction is made in vain."""
-ROWS = 16
-"""The product for this many predictions costs little more than for one."""
+GROUP, FIRST = 200_000, 400_000
+"""About how many numbers are predicted first: for one variable, and for each where several are to be tried."""
 
 
-def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> tuple[Tensor, Tensor]:
-    """Computes what the candidates of a child make true at its parent.
+def tried_first(predicted: int, entities: int) -> int:
+    """Returns how many candidates are tried first, so that about this many numbers are predicted: 4 of 50,000 entities, all of few.
+
+    It does not depend on the number of questions, so that an answer does not depend on what is asked at the same time.
+    """
+    return max(1, predicted // entities)
+
+
+def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> Work[tuple[Tensor, Tensor]]:
+    """Computes what the candidates of a child make true at its parent; says before each group of predictions what it asks.
 
     Args:
         execution: The batch.
@@ -46,19 +55,22 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
         return message, torch.zeros(len(partial))
     labels = execution.labels(partial, step.edge)
     reach = execution.norm(weights, execution.cap, None)  # the most that a prediction from each candidate can give: (R, k)
-    if wanted or execution.narrow or partial.floor is not None:
+    group = min(reach.shape[1], tried_first(GROUP, message.shape[1]) if wanted else execution.narrow or reach.shape[1])
+    if group < reach.shape[1] or partial.floor is not None:
         flat = execution.edges.ceilings(step.given, nodes.ravel(), np.repeat(labels, nodes.shape[1]))
         reach = execution.norm(weights, flat.view(weights.shape), None)
         order = reach.argsort(dim=1, descending=True, stable=True)
         weights, nodes, reach = weights.gather(1, order), np.take_along_axis(nodes, order.numpy(), 1), reach.gather(1, order)
     floor = torch.zeros(len(partial)) if partial.floor is None else partial.floor
     useful, tried = reach > floor[:, None], torch.zeros_like(reach, dtype=torch.bool)
-    group = min(FIRST, max(FEWEST, ROWS // len(partial))) if wanted else execution.narrow or reach.shape[1]
-    first, last = 0, min(reach.shape[1], group)
+    first, last = 0, group
     while first < last:
         chosen = useful.clone()
         chosen[:, :first], chosen[:, last:] = False, False
-        _follow_predictions(execution, step, labels, weights, nodes, chosen, message)
+        owner, column = np.nonzero(chosen.numpy())
+        yield execution.edges.asked(step.given, nodes[owner, column], labels[owner])
+        weight = weights[torch.from_numpy(owner), torch.from_numpy(column)]
+        _follow_predictions(execution, step.given, nodes[owner, column], labels[owner], weight, message, owner)
         tried |= chosen
         if not wanted or last == reach.shape[1]:
             break
@@ -69,7 +81,7 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
 
 
 def _settled(execution: "Execution", partial: Partial, node: str, message: Tensor, reach: Tensor, wanted: int) -> Tensor:
-    """Says for which questions no truth up to ``reach`` can change the best predicted answers: (R,) bool."""
+    """Returns for which questions no truth up to ``reach`` can change the best predicted answers: (R,) bool."""
     found = reach <= 0
     joined = torch.empty(message.shape[1])
     for place in torch.nonzero(~found).flatten().tolist():
@@ -106,13 +118,28 @@ def _follow_facts(execution: "Execution", step: Pass, partial: Partial, message:
 
 
 def _follow_predictions(
-    execution: "Execution", step: Pass, labels: np.ndarray, weights: Tensor, nodes: np.ndarray, chosen: Tensor, message: Tensor
+    execution: "Execution", given: Side, nodes: IntArray, labels: IntArray, weight: Tensor, message: Tensor, owner: IntArray
 ) -> None:
-    """Passes what is predicted from the chosen candidates."""
-    owner, column = np.nonzero(chosen.numpy())
-    weight = weights[torch.from_numpy(owner), torch.from_numpy(column)]
+    """Passes what is predicted from the chosen candidates, each to the row that it belongs to."""
     one = torch.empty(message.shape[1])
-    for part in execution.edges.predicted(step.given, nodes[owner, column], labels[owner]):
+    for part in execution.edges.predicted(given, nodes, labels):
         for asked, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
             own = message[owner[asked]]
             torch.maximum(own, execution.norm(part.truth[row], weight[asked], one), out=own)
+
+
+def seen_in_facts(execution: "Execution", partial: Partial, place: int, node: str, edge: int | None) -> IntArray:
+    """Returns what stands for a node in the known statements of an edge, as far as other nodes of it are bound."""
+    if edge is None:
+        return np.empty(0, np.int64)
+    asked, graph = execution.pattern.edges[edge], execution.edges.known.graph
+    statements = execution.edges.statements(int(execution.labels(partial, edge)[place]))
+    for side, end in (("head", asked.head), ("tail", asked.tail)):
+        if end in partial.constants:
+            statements = statements[execution.edges.ends(side, statements) == partial.constants[end][place]]  # type: ignore[arg-type]
+    if node == asked.relation:
+        return np.asarray(graph.relation[statements])
+    if node in (asked.head, asked.tail):
+        return execution.edges.ends("head" if node == asked.head else "tail", statements)
+    column = 0 if node in execution.pattern.relations else 1
+    return np.asarray(graph.pairs.take(statements).items[:, column])

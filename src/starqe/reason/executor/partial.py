@@ -1,18 +1,19 @@
-"""Questions on the way: what is bound, what is said of each open node, and how far it may be off."""
+"""Partially evaluated questions: bound variables, conditions on each open node, and their possible error."""
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from starqe.ragged import IntArray
 
 
 @dataclass
 class Partial:
-    """R questions on the way: what is bound, and how true each entity is for each open node so far."""
+    """R partially evaluated questions: bound variables, and the truth of each entity for each open node so far."""
 
-    query: np.ndarray  # (R,) places in the batch
-    constants: dict[str, np.ndarray]  # node -> (R,)
+    query: IntArray  # (R,) places in the batch
+    constants: dict[str, IntArray]  # node -> (R,)
     truth: dict[str, Tensor]  # node -> (most, V), of which the first R rows count; a node without condition has none
     slack: dict[str, Tensor]  # node -> (R,)
     weight: Tensor  # (R,) the truth of what concerns no open node

@@ -8,20 +8,21 @@ qualifier pairs) is its label, which each question gives too.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from starqe.errors import QueryError, UnsupportedError
 from starqe.kg.graph import Graph
+from starqe.kg.vocabulary import Vocabulary
 from starqe.queries.formula import And, Atom, Formula, Not, Or, Same, Term, Variable, relation_variables
 from starqe.queries.query import Query
 from starqe.queries.shape import TARGET, Shape
 from starqe.queries.table import QueryTable
-from starqe.queries.tree import Tree as EdgeTree
+from starqe.ragged import IntArray
 
 ANY = -1
-"""The relation in a label where a variable stands for it."""
+"""The relation in a label if it is a variable."""
 
 Label: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]
 """A relation, or `ANY`, and the qualifier pairs that are given, ascending."""
@@ -34,7 +35,7 @@ class Edge:
     head: str
     tail: str
     relation: str | None = None
-    """The variable that stands for the relation; None where the label gives it."""
+    """The variable in the place of the relation; None if the label has the relation."""
     values: tuple[tuple[str | None, str], ...] = ()
     """Qualifier pairs with a variable: that of its relation (None where it is given), and the node of its value."""
     fact: bool = False
@@ -68,7 +69,7 @@ class Pattern:
     answers: tuple[str, ...]
     constants: tuple[str, ...]
     relations: frozenset[str] = frozenset()
-    """The variables that stand for relations."""
+    """The variables that range over relations."""
 
     def nodes_of(self, leaf: "int | Equal") -> tuple[str, ...]:
         """Returns the nodes at a leaf of the tree."""
@@ -110,7 +111,7 @@ class Questions:
     """R questions of one pattern: what each of them gives."""
 
     pattern: Pattern
-    constants: Mapping[str, np.ndarray]  # node -> (R,) entities
+    constants: Mapping[str, IntArray]  # node -> (R,) entities
     labels: Sequence[Sequence[Label]]  # R rows of E
     pair_relations: Sequence[Sequence[tuple[int, ...]]]  # R rows of E: the relations of the pairs with a variable, or ANY
 
@@ -128,23 +129,11 @@ def pattern_of_shape(shape: Shape) -> Pattern:
     if shape.of_kind("blank"):
         raise UnsupportedError(f"reasoning takes statements with qualifiers, found a reified shape: '{shape.text}'. Undo the reification")
     edges = tuple(Edge(*ends, values=tuple((None, node) for node in shape.values_of(edge))) for edge, ends in enumerate(shape.edges))
-    return Pattern(edges, _copied(shape.formula), (TARGET,), shape.anchors)
+    tree = cast("Tree", shape.formula)  # edges by their numbers, and no equations
+    return Pattern(edges, tree, (TARGET,), shape.anchors)
 
 
-def _copied(tree: EdgeTree) -> Tree:
-    """Returns the tree of a shape as that of a pattern."""
-    match tree:
-        case int():
-            return tree
-        case Not():
-            return Not(_copied(tree.part))
-        case And():
-            return And(tuple(map(_copied, tree.parts)))
-        case Or():
-            return Or(tuple(map(_copied, tree.parts)))
-
-
-def questions_of_rows(table: QueryTable, rows: np.ndarray) -> Questions:
+def questions_of_rows(table: QueryTable, rows: IntArray) -> Questions:
     """Returns rows of a table as questions."""
     pattern = pattern_of_shape(table.shape)
     edges = range(len(pattern.edges))
@@ -159,13 +148,13 @@ def question_of(query: Query, graph: Graph) -> Questions:
 
     Raises:
         InputError: An identifier does not occur in the graph.
-        QueryError: A variable stands for a relation in one place and for an entity in another.
+        QueryError: A variable is a relation in one place and an entity in another.
     """
     compiler = _Compiler(graph, relation_variables(query.formula))
     tree = compiler.tree(query.formula)
     pattern = Pattern(tuple(compiler.edges), tree, tuple(map(str, query.answers)), tuple(compiler.constants), frozenset(compiler.relations))
     if both := compiler.relations & compiler.entities:
-        raise QueryError(f"a variable stands for entities or for relations, found {min(both)} in both places. Use two variables")
+        raise QueryError(f"a variable ranges over entities or over relations, found {min(both)} in both places. Use two variables")
     constants = {node: np.array([id_]) for node, id_ in compiler.constants.items()}
     return Questions(pattern, constants, [compiler.labels], [compiler.pair_relations])
 
@@ -214,19 +203,19 @@ class _Compiler:
         return len(self.edges) - 1
 
     def _entity(self, term: Term) -> str:
-        if isinstance(term, Variable):
-            self.entities.add(str(term))
-            return str(term)
-        self.constants[f"={term}"] = self._graph.entities.id(term)
-        return f"={term}"
+        """Returns the node of an entity."""
+        return self._node(term, "", self.entities, self._graph.entities)
 
     def _equated_relation(self, term: Term) -> str:
         """Returns the node of a relation that is equated with another."""
+        return self._node(term, "relation", self.relations, self._graph.relations)
+
+    def _node(self, term: Term, kind: str, variables: set[str], vocabulary: Vocabulary) -> str:
         if isinstance(term, Variable):
-            self.relations.add(str(term))
+            variables.add(str(term))
             return str(term)
-        self.constants[f"relation={term}"] = self._graph.relations.id(term)
-        return f"relation={term}"
+        self.constants[node := f"{kind}={term}"] = vocabulary.id(term)
+        return node
 
     def _relation(self, term: Term) -> int:
         if isinstance(term, Variable):

@@ -3,7 +3,7 @@
 Conditions on one open variable are rows of truths over all entities. A leaf (an inner variable with one edge left) is taken out by a
 message along that edge. A disjunction or a negation that leaves one variable open is a plan of its own, whose result is a condition
 on that variable. Where nothing of this is possible, a variable is bound: it is tried out candidate by candidate, and is a constant
-from then on. So are the answer variables beside the target, the variables that stand for relations, and the ends of an edge before
+from then on. So are the answer variables beside the target, the variables that range over relations, and the ends of an edge before
 its qualifier values are asked for.
 """
 
@@ -23,7 +23,7 @@ from starqe.reason.executor.steps import Bind, Check, Close, Fix, Given, Nested,
 def plan_of(pattern: Pattern) -> Plan:
     """Returns the plan for a pattern; equal patterns have equal plans.
 
-    The target is the last answer variable that stands for entities; the others are bound.
+    The target is the last answer variable that ranges over entities; the others are bound.
     """
     entities = [node for node in pattern.answers if node not in pattern.relations]
     target = entities[-1] if entities else None
@@ -80,7 +80,7 @@ class _Planner:
             yield from self._ready()
             leaves = [node for node in self.open if self._is_leaf(node)]
             if leaves:
-                # A leaf with a condition first: where two leaves share an edge, it is the one whose candidates mean something.
+                # A leaf with a condition first: where two leaves share an edge, it is the one whose candidates are informative.
                 yield self._leaf(min(leaves, key=lambda node: node not in self.conditioned))
             elif self.left or self.kept:
                 yield self._bind()
@@ -104,7 +104,7 @@ class _Planner:
                 yield step
 
     def _is_leaf(self, node: str) -> bool:
-        """Whether a variable can be maximised now: nothing, or nothing but one edge to another variable, still speaks of it."""
+        """Whether a variable can be maximised now: it occurs in nothing else, or in one edge to another variable only."""
         left = self._at(node)
         if node in self.pattern.relations or len(left) > 1:
             return False
@@ -149,7 +149,7 @@ class _Planner:
         return Bind(node, edges[0] if edges else None, hint)
 
     def _joins(self, without: str | None = None) -> Iterator[tuple[str, str]]:
-        """Yields what holds the open variables together: a factor of two joins them, one of more makes cycles of them."""
+        """Yields the connections between open variables: a factor of two joins them, one of more makes cycles of them."""
         for factor in self.left:
             free = [node for node in self._free(factor) if node != without]
             if len(free) == 2 and isinstance(factor, EdgeFactor):
@@ -172,7 +172,7 @@ class EdgeFactor:
         return [*([] if edge.relation is None else [edge.relation]), *([edge.head] if edge.head == edge.tail else [])]
 
     def step(self, pattern: Pattern, free: list[str], _constant: frozenset[str]) -> Step | None:
-        """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
+        """Returns the step that takes the factor with at most one free node, or None if it cannot be taken yet."""
         edge = pattern.edges[self.edge]
         if not free:
             return Check(self.edge, edge.head, edge.tail)
@@ -184,20 +184,20 @@ class EdgeFactor:
 
 @dataclass(frozen=True)
 class ValueFactor:
-    """The value of one qualifier pair of an edge, given all that the edge says before it."""
+    """The value of one qualifier pair of an edge, given the rest of the edge and its earlier pairs."""
 
     edge: int
     place: int
     nodes: tuple[str, ...]
 
     def needs(self, pattern: Pattern) -> list[str]:
-        """The nodes that have to be constants before it can be taken: the edge as far as it is said before the value."""
+        """The nodes that have to be constants first: ends and relation of the edge, earlier pairs, and the relation of this pair."""
         edge = pattern.edges[self.edge]
         earlier = [node for pair in edge.values[: self.place] for node in pair]
         return [node for node in (edge.head, edge.tail, edge.relation, *earlier, edge.values[self.place][0]) if node is not None]
 
     def step(self, pattern: Pattern, free: list[str], _constant: frozenset[str]) -> Step | None:
-        """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
+        """Returns the step that takes the factor with at most one free node, or None if it cannot be taken yet."""
         if free and free[0] in self.needs(pattern):
             return None
         return Value(self.edge, self.place, pattern.edges[self.edge].values[self.place][1], free[0] if free else None)
@@ -214,7 +214,7 @@ class EqualFactor:
         return [self.nodes[0]] if self.nodes[0] == self.nodes[-1] else [node for node in self.nodes if node in pattern.relations]
 
     def step(self, pattern: Pattern, free: list[str], _constant: frozenset[str]) -> Step | None:
-        """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
+        """Returns the step that takes the factor with at most one free node, or None if it cannot be taken yet."""
         left, right = self.nodes[0], self.nodes[-1]
         if not free:
             return Fix(left, right, None)
@@ -225,14 +225,14 @@ class EqualFactor:
 
 @dataclass(frozen=True)
 class NestedFactor:
-    """A disjunction or a negation; its nodes are those that it shares with what stands outside."""
+    """A disjunction or a negation; its nodes are those that it shares with the rest."""
 
     tree: Or[Any] | Not[Any]
     nodes: tuple[str, ...]
     outer: frozenset[str]
 
     def needs(self, pattern: Pattern) -> list[str]:
-        """The nodes that have to be constants before it can be taken: shared variables that stand for relations."""
+        """The nodes that have to be constants before it can be taken: shared variables that range over relations."""
         return [node for node in self.nodes if node in pattern.relations]
 
     def relaxed(self, pattern: Pattern, node: str, constant: frozenset[str]) -> Nested | None:
@@ -243,7 +243,7 @@ class NestedFactor:
         return Nested(self.tree, tuple(plans), node)
 
     def step(self, pattern: Pattern, free: list[str], constant: frozenset[str]) -> Step | None:
-        """Returns the step that takes the factor with at most one free node, or None where there is none yet."""
+        """Returns the step that takes the factor with at most one free node, or None if it cannot be taken yet."""
         if free and free[0] in pattern.relations:
             return None
         into = free[0] if free else None
@@ -256,7 +256,7 @@ Factor = EdgeFactor | ValueFactor | EqualFactor | NestedFactor
 
 
 def _factors(pattern: Pattern, part: Tree, shared: frozenset[str]) -> Iterator[Factor]:
-    """Yields the factors of a part of a conjunction, and the variables that it may share with what stands outside."""
+    """Yields the factors of a part of a conjunction, and the variables that it may share with the rest."""
     match part:
         case int():
             edge = pattern.edges[part]
@@ -273,7 +273,7 @@ def _factors(pattern: Pattern, part: Tree, shared: frozenset[str]) -> Iterator[F
 
 
 def _cycles(edges: Iterable[tuple[str, str]]) -> int:
-    """Counts the independent cycles, walked in either direction: the edges that join what hangs together already."""
+    """Counts the independent cycles, walked in either direction: the edges between nodes that are connected already."""
     group: dict[str, str] = {}
 
     def leader(node: str) -> str:

@@ -1,6 +1,6 @@
 """Proofs: values of the variables for which known statements alone make a formula true.
 
-A search in depth: the part with the fewest matches is taken first, and what has failed once is not tried again. A negation holds
+A depth-first search: the part with the fewest matches is taken first, and what has failed once is not tried again. A negation holds
 where its part has no proof; it waits until the variables that it shares with other parts are bound.
 """
 
@@ -17,7 +17,7 @@ from starqe.ragged import IntArray
 from starqe.reason.executor.pattern import Edge, Equal, Questions, Tree
 
 Values = dict[str, int]
-"""The ids that nodes of a pattern stand for."""
+"""The ids of the nodes of a pattern."""
 
 
 class Prover:
@@ -26,7 +26,7 @@ class Prover:
     def __init__(self, known: Known, questions: Questions, deadline: Deadline) -> None:
         self._known, self._pattern, self._deadline = known, questions.pattern, deadline
         self._labels, self._pair_relations = questions.labels[0], questions.pair_relations[0]
-        self._failed: set[tuple[tuple[Tree, ...], frozenset[tuple[str, int]]]] = set()
+        self._failed: set[tuple[tuple[Tree, ...], frozenset[tuple[str, int]], frozenset[str]]] = set()
 
     def first(self, tree: Tree, values: Values) -> Values | None:
         """Returns values that prove a part, given some of them, or None where there is no proof.
@@ -34,40 +34,55 @@ class Prover:
         Raises:
             DeadlineError: The time is up.
         """
-        return next(self._prove(conjuncts(tree), values), None)
+        return next(self._prove(conjuncts(tree), values, self._scope(conjuncts(tree))), None)
 
-    def _prove(self, parts: tuple[Tree, ...], values: Values) -> Iterator[Values]:
+    def _scope(self, parts: tuple[Tree, ...]) -> frozenset[str]:
+        """Returns the variables that have one value in all of some parts: those of branches only if other parts mention them too."""
+        found: set[str] = set()
+        for part in parts:
+            others = frozenset().union(*(self._pattern.mentioned(other) for other in parts if other is not part))
+            found |= self._pattern.positive(part) & others if isinstance(part, Or) else self._pattern.positive(part)
+        return frozenset(found)
+
+    def _prove(self, parts: tuple[Tree, ...], values: Values, scope: frozenset[str]) -> Iterator[Values]:
+        """Yields values that prove all parts; a variable of the scope has one value in all of them, and maybe in others."""
         if not parts:
             yield values
             return
         self._deadline.check()
         mentioned = frozenset().union(*map(self._pattern.mentioned, parts))
-        state = parts, frozenset((node, id_) for node, id_ in values.items() if node in mentioned)
+        state = parts, frozenset((node, id_) for node, id_ in values.items() if node in mentioned), scope & mentioned
         if state in self._failed:
             return
-        place = min(range(len(parts)), key=lambda place: self._cost(parts, place, values))
+        place = min(range(len(parts)), key=lambda place: self._cost(parts[place], values, scope))
         rest, found = parts[:place] + parts[place + 1 :], False
-        for extended in self._extend(parts[place], values):
-            for proof in self._prove(rest, extended):
+        for extended in self._extend(parts[place], values, scope):
+            for proof in self._prove(rest, extended, scope):
                 found = True
                 yield proof
         if not found:
             self._failed.add(state)
 
-    def _cost(self, parts: tuple[Tree, ...], place: int, values: Values) -> float:
-        """Estimates the number of ways in which a part may hold; infinite while other parts have to bind its variables first."""
-        match part := parts[place]:
+    def _cost(self, part: Tree, values: Values, scope: frozenset[str]) -> float:
+        """Estimates the number of ways in which a part may hold; infinite while other parts may still bind its variables."""
+        match part:
             case int():
                 return len(self._candidates(part, values))
             case Equal():
-                return 0 if part.left in values or part.right in values else inf
+                return 0 if part.left in values or part.right in values else len(self._domain(part.left))
             case Not():
-                others = frozenset().union(*(self._pattern.positive(other) for other in parts if other is not part))
-                return inf if (self._pattern.mentioned(part) & others) - values.keys() else 0
-        branches = (conjuncts(branch) for branch in part.parts)
-        return 1 + sum(min(self._cost(branch, number, values) for number in range(len(branch))) for branch in branches)
+                return inf if self._waiting(part, values, scope) else 0
+        cost = 1.0
+        for branch in map(conjuncts, part.parts):
+            inner = scope | self._scope(branch)
+            cost += min(self._cost(one, values, inner) for one in branch)
+        return cost
 
-    def _extend(self, part: Tree, values: Values) -> Iterator[Values]:
+    def _waiting(self, part: Tree, values: Values, scope: frozenset[str]) -> list[str]:
+        """Returns the variables of a negation that have a value outside of it, and none yet."""
+        return sorted((self._pattern.mentioned(part) & scope) - values.keys())
+
+    def _extend(self, part: Tree, values: Values, scope: frozenset[str]) -> Iterator[Values]:
         """Yields the values together with each of the ways in which a part holds."""
         match part:
             case int():
@@ -75,24 +90,30 @@ class Prover:
             case Equal():
                 yield from self._equal(part, values)
             case Not():
-                if self.first(part.part, values) is None:
-                    yield values
+                names = self._waiting(part, values, scope)  # nothing else binds these: any value will do
+                for ids in product(*map(self._domain, names)):
+                    chosen = values | dict(zip(names, ids, strict=True))
+                    if self.first(part.part, chosen) is None:
+                        yield chosen
             case Or():
-                for branch in part.parts:
-                    yield from self._prove(conjuncts(branch), values)
+                for branch in map(conjuncts, part.parts):
+                    yield from self._prove(branch, values, scope | self._scope(branch))
             case And():
-                yield from self._prove(conjuncts(part), values)
+                yield from self._prove(conjuncts(part), values, scope)
 
     def _equal(self, part: Equal, values: Values) -> Iterator[Values]:
         left, right = values.get(part.left), values.get(part.right)
         if left is None and right is None:
-            graph = self._known.graph
-            vocabulary = graph.relations if part.left in self._pattern.relations else graph.entities
-            yield from (values | {part.left: id_, part.right: id_} for id_ in range(len(vocabulary)))
+            yield from (values | {part.left: id_, part.right: id_} for id_ in self._domain(part.left))
         elif left is None or right is None or left == right:
             id_ = left if left is not None else right
             assert id_ is not None
             yield values | {part.left: id_, part.right: id_}
+
+    def _domain(self, node: str) -> range:
+        """Returns the ids that a variable can have."""
+        graph = self._known.graph
+        return range(len(graph.relations if node in self._pattern.relations else graph.entities))
 
     def _matches(self, number: int, values: Values) -> Iterator[Values]:
         edge, graph, seen = self._pattern.edges[number], self._known.graph, set()
@@ -116,7 +137,7 @@ class Prover:
                     yield values | found
 
     def _pairs(self, number: int, place: int, row: int) -> list[list[tuple[str, int]]]:
-        """Returns what each pair of a statement binds where it stands for a pair with a variable."""
+        """Returns what each pair of a statement binds if it matches a pair with a variable."""
         variable, node = self._pattern.edges[number].values[place]
         wanted = self._pair_relations[number][place]
         return [

@@ -11,7 +11,7 @@ class ReasonSettings(Section):
     """How facts and predictions become the truth of a query."""
 
     norm: Literal["product", "goedel", "lukasiewicz"] = "product"
-    """How the truths of several edges become one: their product, the smallest, or what is left of 1 when each takes away its doubt."""
+    """How the truths of several edges become one: their product, the smallest, or 1 minus the sum of their doubts."""
     beam: int = pydantic.Field(8, ge=1)
     """Predictions are made for at most this many candidates of an inner variable. Known facts are followed for all of them."""
     settled: int = pydantic.Field(1, ge=1)

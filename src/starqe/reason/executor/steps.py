@@ -1,4 +1,4 @@
-"""The steps of a plan: what is done to which edge, and which node it tells something about."""
+"""The steps of a plan: the operation on an edge, and the node that it constrains."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -9,29 +9,33 @@ from starqe.reason.executor.pattern import Equal, Tree
 
 
 @dataclass(frozen=True)
-class Given:
-    """An edge with one constant end: its truths over all entities are a condition on the node at the other end."""
+class EdgeStep:
+    """A step that uses one edge."""
 
     edge: int
+
+
+@dataclass(frozen=True)
+class Given(EdgeStep):
+    """An edge with one constant end: its truths over all entities are a condition on the node at the other end."""
+
     given: Side
     constant: str
     into: str
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(EdgeStep):
     """An edge between two constants: one truth for the whole question."""
 
-    edge: int
     head: str
     tail: str
 
 
 @dataclass(frozen=True)
-class Pass:
-    """An edge from a finished inner variable: its best candidates tell the parent what they make true."""
+class Pass(EdgeStep):
+    """An edge from a finished inner variable: its best candidates pass their truths on to the parent."""
 
-    edge: int
     given: Side
     child: str
     parent: str
@@ -45,10 +49,9 @@ class Close:
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(EdgeStep):
     """A qualifier value of an edge whose ends are constants: a condition on its node, or one truth where that is a constant too."""
 
-    edge: int
     place: int
     node: str
     into: str | None
@@ -68,7 +71,7 @@ class Nested:
     """A disjunction (several plans) or a negation (one): a condition on the node that it leaves open, or one truth."""
 
     tree: "Or[int | Equal] | Not[int | Equal]"
-    """The part of the pattern that it stands for."""
+    """The part of the pattern that it belongs to."""
     plans: tuple["Plan", ...]
     """The plan of each of its parts."""
     into: str | None
@@ -92,7 +95,7 @@ class Bind:
     edge: int | None
     """Where candidates are looked for if nothing else says which are good."""
     hint: Nested | None = None
-    """A condition that candidates are looked for by, if there is neither another condition nor an edge; it does not count itself."""
+    """A condition for finding candidates, if there is neither another condition nor an edge; its truth is not counted."""
 
 
 Step = Given | Check | Pass | Close | Value | Fix | Nested | Bind
@@ -102,7 +105,7 @@ Step = Given | Check | Pass | Close | Value | Fix | Nested | Bind
 class Plan:
     """The steps for one pattern, or for one part of it.
 
-    Every edge stands in one step, and is predicted from one side only: so its truth is a function of the edge, its head and its tail.
+    Every edge is in one step, and is predicted from one side only: so its truth is a function of the edge, its head and its tail.
     """
 
     target: str | None

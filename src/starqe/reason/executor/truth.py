@@ -3,9 +3,9 @@
 V entities · n nodes that are asked about · Q different questions among them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,32 +22,37 @@ OTHER: dict[Side, Side] = {"head": "tail", "tail": "head"}
 
 
 class OneHop(Protocol):
-    """Anything that says how probable each entity is as what is missing in a statement: an end, or a qualifier value."""
+    """Predicts the missing part of a statement, an end or a qualifier value: a probability for each entity."""
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the probability of every entity, in [0, 1]; may write to ``out`` and return it: (B, V).
 
-        All gaps are tails, or all are heads, or all are values.
+        All gaps are at ends, or all are values.
         """
 
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A one-hop predictor that can say, without predicting, how probable an answer can be at most."""
+    """A one-hop predictor with an upper bound on the probability of an answer that needs no prediction."""
 
     def ceilings(self, gaps: Gaps) -> Tensor:
-        """Returns a number that the probability of no entity exceeds, unless known statements make it an answer: (B,)."""
+        """Returns an upper bound on the probability of every entity that is not a known answer: (B,)."""
+
+
+Asked: TypeAlias = tuple[Side, int, Label]
+"""The side of the given end, the entity there, and the label of the edge."""
+Made: TypeAlias = dict[Asked, tuple[Tensor, int]]
+"""Predictions that were made already: the tensor with the truths of all entities, and the row in it. A step from a constant writes the
+facts of its question into the row, so that it may hold them or not: whoever reads it counts facts by itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """Some questions with the probabilities of all entities, and which of the nodes asked them."""
 
-    nodes: np.ndarray  # (Q,)
-    labels: np.ndarray  # (Q,)
     truth: Tensor  # (Q, V), up to the cap; valid until the next ones are asked for
-    asked: np.ndarray  # positions in the nodes that were given
-    question: np.ndarray  # the row of ``truth`` for each of them
+    asked: IntArray  # positions in the nodes that were given
+    question: IntArray  # the row of ``truth`` for each of them
 
 
 class Labels:
@@ -88,17 +93,17 @@ class EdgeTruth:
         questions: Questions,
         most: int,
         deadline: Deadline = NEVER,
-        ahead: Mapping[tuple[Side, int, Label], Tensor] | None = None,
+        made: Made | None = None,
     ) -> None:
-        self._ahead = ahead or {}  # truths that were predicted already
+        self._made = {} if made is None else made
         self.known, self._one_hop, self._cap, self._most, self.deadline = known, one_hop, cap, most, deadline
         self.questions, self.all_labels = questions, Labels()
         numbers = [[self.all_labels.number(label) for label in row] for row in questions.labels]
         self.labels = np.array(numbers, np.int64).reshape(len(questions), -1)  # (R, E)
-        self._statements: dict[int, np.ndarray] = {}
+        self._statements: dict[int, IntArray] = {}
         self._buffer: Tensor | None = None
 
-    def statements(self, label: int) -> np.ndarray:
+    def statements(self, label: int) -> IntArray:
         """Returns all known statements with the relation and the pairs of a label."""
         if label not in self._statements:
             relation, pairs = self.all_labels.meaning[label]
@@ -111,12 +116,12 @@ class EdgeTruth:
             self._statements[label] = rows
         return self._statements[label]
 
-    def ends(self, side: Side, statements: np.ndarray) -> np.ndarray:
+    def ends(self, side: Side, statements: IntArray) -> IntArray:
         """Returns the entities on one side of statements."""
         graph = self.known.graph
         return np.asarray((graph.head if side == "head" else graph.tail)[statements])
 
-    def facts(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def facts(self, side: Side, nodes: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every node, the known statements with its label that have it on this side.
 
         Returns:
@@ -125,17 +130,17 @@ class EdgeTruth:
         position, statement = self.known.expand(side, nodes, self.all_labels.columns[0][labels])
         return self._fitting(position, statement, labels)
 
-    def between(self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def between(self, heads: IntArray, tails: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
         """Finds the known statements with each label from each head to each tail: positions and statement rows, as `facts` does."""
         position, statement = self.known.find(heads, self.all_labels.columns[0][labels], tails)
         return self._fitting(position, statement, labels)
 
     def values(
-        self, heads: np.ndarray, tails: np.ndarray, labels: np.ndarray, relations: Sequence[int], fact: bool = False
-    ) -> Iterator[tuple[int, Tensor, np.ndarray]]:
+        self, heads: IntArray, tails: IntArray, labels: IntArray, relations: Sequence[int], fact: bool = False
+    ) -> Iterator[tuple[int, Tensor, IntArray]]:
         """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
 
-        Of what has to be a fact, nothing is predicted.
+        Edges that have to be facts are not predicted.
 
         Yields:
             The position of each statement, the truths of all entities (V,), valid until the next, and the known values.
@@ -158,25 +163,35 @@ class EdgeTruth:
                 truth[torch.from_numpy(known).long()] = 1
                 yield place, truth, known
 
-    def predicted(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
+    def predicted(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[Predicted]:
         """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds.
 
-        Of what has to be a fact, nothing is predicted.
+        Edges that have to be facts are not predicted.
         """
-        if self._ahead and not fact:
-            meaning = self.all_labels.meaning
-            keys = [(side, int(node), meaning[label]) for node, label in zip(nodes.tolist(), labels.tolist(), strict=True)]
-            made = np.array([key in self._ahead for key in keys], bool)
-            for place in np.flatnonzero(made):
-                yield Predicted(nodes[[place]], labels[[place]], self._ahead[keys[place]][None], np.array([place]), np.array([0]))
-            rest = np.flatnonzero(~made)
-            if len(made) > len(rest):
-                for part in self._asked(side, nodes[rest], labels[rest]):
-                    yield Predicted(part.nodes, part.labels, part.truth, rest[part.asked], part.question)
-                return
-        yield from self._asked(side, nodes, labels, fact)
+        rest = np.arange(len(nodes))
+        if self._made and not fact:
+            by_truth: dict[int, tuple[Tensor, list[int], list[int]]] = {}  # by the id of the tensor
+            missing = []
+            for place, question in enumerate(self.asked(side, nodes, labels)):
+                if (one := self._made.get(question)) is None:
+                    missing.append(place)
+                    continue
+                _, places, rows = by_truth.setdefault(id(one[0]), (one[0], [], []))
+                places.append(place)
+                rows.append(one[1])
+            for truth, places, rows in by_truth.values():
+                yield Predicted(truth, np.array(places), np.array(rows))
+            rest = np.array(missing, np.int64)
+        if len(rest):
+            for part in self._asked(side, nodes[rest], labels[rest], fact):
+                yield Predicted(part.truth, rest[part.asked], part.question)
 
-    def _asked(self, side: Side, nodes: np.ndarray, labels: np.ndarray, fact: bool = False) -> Iterator[Predicted]:
+    def asked(self, side: Side, nodes: IntArray, labels: IntArray) -> list[Asked]:
+        """Returns the questions for the other end of every node's edge."""
+        meaning = self.all_labels.meaning
+        return [(side, node, meaning[label]) for node, label in zip(nodes.tolist(), labels.tolist(), strict=True)]
+
+    def _asked(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[Predicted]:
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
@@ -190,15 +205,15 @@ class EdgeTruth:
             part = codes[start : start + self._most]
             asked = slice(*np.searchsorted(question, [start, start + self._most]))
             truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
-            yield Predicted(part % entities, part // entities, truth, by_question[asked], question[asked] - start)
+            yield Predicted(truth, by_question[asked], question[asked] - start)
 
-    def ceilings(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
-        """Returns the most that a prediction for the other end of every node's edge can be, facts apart: (n,)."""
+    def ceilings(self, side: Side, nodes: IntArray, labels: IntArray) -> Tensor:
+        """Returns an upper bound on the predictions for the other end of every node's edge, without facts: (n,)."""
         if not isinstance(self._one_hop, Bounded):
             return torch.full((len(nodes),), self._cap)
         return self._one_hop.ceilings(self._gaps(side, nodes, labels)).clamp_max(self._cap)
 
-    def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, np.ndarray]:
+    def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, IntArray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
         _, found = self.between(np.array([head]), np.array([tail]), np.array([label]))
         if len(found) or fact:
@@ -206,17 +221,17 @@ class EdgeTruth:
         given, other = (head, tail) if side == "head" else (tail, head)
         return float(self._ask(side, np.array([given]), np.array([label]))[0, other]), found
 
-    def _fitting(self, position: np.ndarray, statement: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fitting(self, position: IntArray, statement: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
         """Keeps the matches whose statement has the pairs of its label."""
         pairs = self.all_labels.columns[1]
         first, last = pairs.offsets[labels[position]], pairs.offsets[labels[position] + 1]
         fits = self.known.have_pairs(statement, first, last, *pairs.items.T)
         return position[fits], statement[fits]
 
-    def _ask(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Tensor:
+    def _ask(self, side: Side, nodes: IntArray, labels: IntArray) -> Tensor:
         return self._capped(self._gaps(side, nodes, labels))
 
-    def _gaps(self, side: Side, nodes: np.ndarray, labels: np.ndarray) -> Gaps:
+    def _gaps(self, side: Side, nodes: IntArray, labels: IntArray) -> Gaps:
         relations, pairs = self.all_labels.columns
         missing = np.full(len(nodes), MISSING)
         head, tail = (nodes, missing) if side == "head" else (missing, nodes)
@@ -237,6 +252,6 @@ class EdgeTruth:
         return self._rows(count).fill_(0)
 
     def _rows(self, count: int) -> Tensor:
-        if self._buffer is None:
-            self._buffer = torch.empty(self._most, len(self.known.graph.entities))  # pages that are never touched cost nothing
+        if self._buffer is None or len(self._buffer) < count:
+            self._buffer = torch.empty(count, len(self.known.graph.entities))
         return self._buffer[:count]

@@ -1,4 +1,4 @@
-"""The best values of several answer variables: variables are bound best first, and left where they cannot matter any more."""
+"""The best values of several answer variables: variables are bound best first, and skipped when they no longer matter."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,7 +16,7 @@ class BestTuples:
 
     def __init__(self, count: int, without: Collection[tuple[int, ...]] = ()) -> None:
         self.count, self.least, self.slack = count, 0.0, 0.0
-        """How many are wanted; the truth that a further one has to exceed; the most that what was left out could have."""
+        """The number wanted; the truth that a further one has to exceed; the highest truth that a skipped one could have."""
         self._truth: dict[tuple[int, ...], float] = {}
         self._without = frozenset(without)
         self._by_others: dict[int, dict[tuple[int, ...], list[int]]] = {}
@@ -48,14 +48,14 @@ class BestTuples:
         self.slack = max(self.slack, most)
 
     def ranked(self) -> list[tuple[tuple[int, ...], float]]:
-        """Returns the best ones, the truest first; equally true ones by their ids."""
+        """Returns the best ones in descending order of truth; equal ones by their ids."""
         return sorted(self._truth.items(), key=lambda item: (-item[1], item[0]))[: self.count]
 
 
 def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples) -> None:
     """Takes the steps of a plan for one question, and collects the values of its answer variables with their truths.
 
-    Variables are tried best first, and left where they cannot reach what has been found already.
+    Candidates are tried best first, and skipped when they cannot reach what has been found already.
     """
     for number, step in enumerate(plan.steps):
         if isinstance(step, Bind):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from starqe.reason.predictor.complex import ComplEx
 from starqe.reason.predictor.config import PredictorConfig
 from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.scales import Scales
 from starqe.reason.predictor.star import StarE
 from starqe.reason.predictor.transformer import Transformer
 
@@ -16,6 +17,8 @@ ARCHITECTURES: Mapping[str, Callable[[PredictorConfig, int, int, int], Predictor
 """Name -> the function that makes a predictor from its configuration, the numbers of entities and relations, and a seed."""
 
 
-def new_predictor(config: PredictorConfig, entities: int, relations: int, seed: int) -> Predictor:
-    """Makes a predictor with its initial weights."""
+def new_predictor(config: PredictorConfig, entities: int, relations: int, seed: int, scales: Scales | None = None) -> Predictor:
+    """Makes a predictor with its initial weights; with scales, it knows numbers and dates too."""
+    if scales is not None:
+        return ComplEx(config, entities, relations, seed, scales)
     return ARCHITECTURES[config.architecture](config, entities, relations, seed)

@@ -8,11 +8,13 @@ from starqe.model.compose import complex_multiply
 from starqe.model.embedding import InputEmbedding
 from starqe.model.noise import drop
 from starqe.model.segment import segment_sum
+from starqe.model.space import Blocks
 from starqe.model.weights import weight, xavier
-from starqe.queries.gaps import HEAD, MISSING, POSITIONS, RELATION, TAIL, Gaps
+from starqe.queries.gaps import HEAD, MISSING, POSITIONS, RELATION, TAIL, Gaps, asked_relation
 from starqe.ragged import IntArray
 from starqe.reason.predictor.config import PredictorConfig
 from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.scales import Scales
 from starqe.seed import derive
 
 
@@ -33,15 +35,18 @@ class ComplEx(Predictor):
         vector = conj(R[relation]) Wᵀ (l + R[r] + q)     where the value of a pair is missing, q over the other pairs
                  + conj(P[relation]) E[tail] + conj(P[inverse]) E[head]
 
+    A number or a date as a value or a tail is a mixture of the rows of two knots of E, its scale's (`Scales`).
+
     There q and R[r] are not in the product above: they describe the kind of statement, at no cost. C is not R, since a softmax
     over all relations updates every row at every step, and would disturb the product.
     """
 
     positions = POSITIONS
 
-    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
-        super().__init__(config, entities, relations)
-        self.embedding = InputEmbedding(entities, config.width)
+    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int, scales: Scales | None = None) -> None:
+        super().__init__(config, entities, relations, scales)
+        self._knots = 0 if scales is None else len(scales.knots)
+        self.embedding = InputEmbedding(entities + self._knots, config.width)
         self.relation_embedding = InputEmbedding(2 * relations, config.width)
         self.pair_embedding = InputEmbedding(2 * relations, config.width)
         self.relation_candidates = InputEmbedding(relations, config.width)
@@ -59,6 +64,8 @@ class ComplEx(Predictor):
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the vector of each gap. (B, D)."""
         at_an_end = (gaps.position == HEAD) | (gaps.position == TAIL)
+        if at_an_end.all():
+            return drop(self._ends(gaps, noise), self.config.dropout, noise)
         kinds = ((np.flatnonzero(at_an_end), self._ends), (np.flatnonzero(~at_an_end), self._between))
         found = torch.cat([vectors(gaps.take(rows), noise) for rows, vectors in kinds if len(rows)])
         place = np.argsort(np.concatenate([rows for rows, _ in kinds]))
@@ -73,11 +80,12 @@ class ComplEx(Predictor):
         draws = torch.rand(len(gaps), generator=noise, device=noise.device).cpu().numpy()
         answer = gaps.answers.items[gaps.answers.offsets[:-1] + (draws * gaps.answers.counts).astype(np.int64)]
         relation = np.where(gaps.position == RELATION, answer, gaps.relation) + backward * self.relations
-        entities = np.concatenate([gaps.head, gaps.tail, np.where(gaps.position == RELATION, MISSING, answer), gaps.pair_value])
+        values = np.concatenate([gaps.head, gaps.tail, np.where(gaps.position == RELATION, MISSING, answer), gaps.pair_value])
+        of_relation = np.concatenate([gaps.relation, gaps.relation, asked_relation(gaps), gaps.pair_relation])
         each, weight = np.arange(len(gaps)), np.ones(len(gaps)) if gaps.weight is None else gaps.weight
-        owner, there = np.concatenate([each, each, each, gaps.pairs.owner]), entities != MISSING
+        owner, present = np.concatenate([each, each, each, gaps.pairs.owner]), values != MISSING
         kinds = (
-            (self._entities(entities[there], None), weight[owner[there]]),
+            (self._values(values[present], of_relation[present], None), weight[owner[present]]),
             (self._relations(np.concatenate([relation, gaps.pair_relation])), weight[np.concatenate([each, gaps.pairs.owner])]),
         )
         total = sum((_third_powers(rows) @ torch.from_numpy(share).to(rows) for rows, share in kinds), start=torch.zeros(()))
@@ -86,6 +94,12 @@ class ComplEx(Predictor):
     def entity_matrix(self) -> Tensor:
         """Returns the embeddings of the entities. (V, D)."""
         return self.embedding.weight[: self.entities]
+
+    @property
+    def blocks(self) -> dict[str, Blocks]:
+        """The parameters with a row for each entity or relation, by name."""
+        both = {f"{name}.weight": ("relations", "relations") for name in ("relation_embedding", "pair_embedding")}
+        return {"embedding.weight": ("entities", self._knots), **both, "relation_candidates.weight": ("relations",)}
 
     def relation_matrix(self) -> Tensor:
         """Returns the candidates for a relation. (relations, D)."""
@@ -96,16 +110,18 @@ class ComplEx(Predictor):
         backward = gaps.position == HEAD
         relation = self._relations(gaps.relation + backward * self.relations)  # (B, D)
         end = self._entities(np.where(backward, gaps.tail, gaps.head), noise)  # (B, D)
-        value, owner = self._entities(gaps.pair_value, noise), self._index(gaps.pairs.owner)  # (Q, D)
+        if not len(gaps.pair_value) and not torch.is_grad_enabled():  # in training, every parameter has a gradient
+            return complex_multiply(end, relation)
+        value, owner = self._values(gaps.pair_value, gaps.pair_relation, noise), self._index(gaps.pairs.owner)  # (Q, D)
         own = self._pair_relations(gaps.pair_relation + backward[gaps.pairs.owner] * self.relations)  # (Q, D)
         qualified = relation + self._pairs(value, gaps.pair_relation, owner, len(gaps))
         return complex_multiply(end, qualified) + segment_sum(complex_multiply(value, own), owner, len(gaps))
 
     def _between(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the vectors of statements that have both ends. (B, D)."""
-        head, tail = self._entities(gaps.head, noise), self._entities(gaps.tail, noise)  # (B, D)
+        head, tail = self._entities(gaps.head, noise), self._values(gaps.tail, gaps.relation, noise)  # (B, D)
         given = gaps.pair_value != MISSING
-        value, owner = self._entities(gaps.pair_value[given], noise), self._index(gaps.pairs.owner[given])
+        value, owner = self._values(gaps.pair_value[given], gaps.pair_relation[given], noise), self._index(gaps.pairs.owner[given])
         pairs = self._pairs(value, gaps.pair_relation[given], owner, len(gaps))
         context = complex_multiply(conjugate(head), tail) + pairs  # (B, D)
         (for_value,) = np.nonzero(gaps.position != RELATION)
@@ -126,6 +142,29 @@ class ComplEx(Predictor):
         rows: Tensor = self.embedding(self._index(ids), self.config.input_dropout, noise)
         return rows
 
+    def _values(self, ids: IntArray, relation: IntArray, noise: torch.Generator | None) -> Tensor:
+        """Returns the rows of entities, and of literals on the scales of these relations. (n,) -> (n, D)."""
+        (literal,) = np.nonzero(ids >= self.entities)
+        if not len(literal):
+            return self._entities(ids, noise)
+        assert self.scales is not None, "literals are on scales"
+        below, share = self.scales.between(relation[literal], ids[literal])
+        first = ids.astype(np.int64)
+        first[literal] = self.entities + below
+        rows = self._entities_without_noise(first)  # (n, D)
+        at = self._index(literal)
+        step = self._entities_without_noise(self.entities + below + 1) - rows.index_select(0, at)
+        return drop(rows.index_add(0, at, step * torch.from_numpy(share[:, None]).to(rows)), self.config.input_dropout, noise)
+
+    def number_logits(self, vectors: Tensor, scales: IntArray) -> Tensor:
+        """Returns the logits of the knots of some scales, one scale after the other. (B, D) -> (B, knots)."""
+        assert self.scales is not None, "numbers are on scales"
+        return vectors @ self._entities_without_noise(self.entities + self.scales.places.take(scales).items).T
+
+    def _entities_without_noise(self, ids: IntArray) -> Tensor:
+        rows: Tensor = self.embedding(self._index(ids), 0.0, None)
+        return rows
+
     def _relations(self, ids: IntArray) -> Tensor:
         rows: Tensor = self.relation_embedding(self._index(ids), 0.0, None)
         return rows
@@ -135,7 +174,7 @@ class ComplEx(Predictor):
         return rows
 
     def _index(self, ids: IntArray) -> Tensor:
-        return torch.from_numpy(ids.astype(np.int64)).to(self.device)
+        return torch.from_numpy(ids.astype(np.int64)).to(self.embedding.weight.device)
 
 
 def _third_powers(rows: Tensor) -> Tensor:

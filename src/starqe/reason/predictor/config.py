@@ -16,6 +16,8 @@ class PredictorConfig(Section):
 
     architecture: Literal["transformer", "stare", "complex"] = "transformer"
     """A transformer over the parts of the statement, the encoder of whole queries asked for one edge, or a product of complex numbers."""
+    knots: int = pydantic.Field(default=0, ge=0)
+    """The maximum number of knots on the scale of a relation whose values are numbers or dates (complex); 0 leaves literals out."""
     width: int = pydantic.Field(default=192, ge=1)
     """The width of every embedding."""
     layers: int = pydantic.Field(default=2, ge=1)
@@ -33,6 +35,8 @@ class PredictorConfig(Section):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.architecture != "complex" and self.knots:
+            raise ValueError(f"only the architecture 'complex' has scales of numbers, found '{self.architecture}' with {self.knots} knots")
         if self.architecture == "complex" and self.width % 2:
             raise ValueError(f"complex numbers need an even width, found {self.width}")
         if self.architecture == "transformer" and self.width % self.heads:

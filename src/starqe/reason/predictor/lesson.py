@@ -1,6 +1,7 @@
 """The lesson of a one-hop predictor, for the training loop of `starqe.learn`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from starqe.learn.lesson import Validation, buffer_bytes
 from starqe.learn.loss import ScoreLoss
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.links import LINKS, GapScorer, rank_links, some_statements
-from starqe.queries.gaps import RELATION, Gaps
+from starqe.queries.gaps import RELATION, Gaps, asked_relation
+from starqe.ragged import BoolArray
 from starqe.reason.predictor.predictor import Predictor
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
@@ -27,9 +29,9 @@ class PredictLesson:
 
     def __init__(self, run: PredictorRun) -> None:
         self._run, self._config = run, run.recipe.train
-        self.questions = TrainingQuestions(run.graph, self._config, run.recipe.seed)
+        self.questions = TrainingQuestions(run.learned, self._config, run.recipe.seed)
         limit = 0 if "valid" in self._config.splits else self._config.validation_questions
-        self._validation = some_statements(run.graph, "valid", limit, run.recipe.seed)
+        self._validation = some_statements(run.learned, "valid", limit, run.recipe.seed)
         self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
 
     @property
@@ -64,20 +66,47 @@ class PredictLesson:
         # The penalty comes first, so that the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
         penalty = self._config.penalty
         total = penalty * model.penalty(batch, noise) if penalty else vectors.new_zeros((), dtype=torch.float32)
-        for loss, rows in ((self._of_entities, batch.position != RELATION), (self._of_relations, batch.position == RELATION)):
+        of_numbers = batch.answers.items >= len(self._run.graph.entities)
+        if of_numbers.any():
+            total = total + self._number_loss(model, batch, vectors.float(), of_numbers)
+            batch = replace(batch, answers=batch.answers.where(~of_numbers))
+        for_entities = (batch.position != RELATION) & (batch.answers.counts > 0)
+        for loss, rows in ((self._of_entities, for_entities), (self._of_relations, batch.position == RELATION)):
             if not rows.any():
                 continue
             own = np.flatnonzero(rows)
             part = batch if len(own) == len(batch) else batch.take(own)
-            mine = vectors.float() if part is batch else vectors.float().index_select(0, torch.from_numpy(own).to(device))
+            own_vectors = vectors.float() if part is batch else vectors.float().index_select(0, torch.from_numpy(own).to(device))
             matrix = model.entity_matrix() if loss is self._of_entities else model.relation_matrix()
             offsets, answers = (
                 torch.from_numpy(column.astype(np.int64)).to(device) for column in (part.answers.offsets, part.answers.items)
             )
             weight = None if part.weight is None else torch.from_numpy(part.weight).to(device, torch.float32)
             columns, offsets, answers = draw(len(matrix), self._config.candidates, offsets, answers, noise)
-            total = total + loss(mine, matrix, offsets, answers, weight, columns) * (len(own) / len(batch))
+            total = total + loss(own_vectors, matrix, offsets, answers, weight, columns) * (len(own) / len(batch))
         return total, len(batch)
+
+    def _number_loss(self, model: Predictor, batch: Gaps, vectors: Tensor, of_numbers: BoolArray) -> Tensor:
+        """Computes the cross entropy of the knots of the scales that answers are on, as a part of the mean over the batch. ()."""
+        scales = self._run.scales
+        assert scales is not None, "numbers are on scales"
+        answers = batch.answers.where(of_numbers)
+        rows = np.flatnonzero(answers.counts)
+        answers, relation = answers.take(rows), asked_relation(batch)[rows]
+        below, share = scales.between(relation[answers.owner], answers.items)
+        share, each = share.astype(np.float32), (1 / answers.counts[answers.owner]).astype(np.float32)
+        present, own = np.unique(scales.relation[relation], return_inverse=True)
+        column = np.full(len(scales.knots), -1, np.int64)
+        places = scales.places.take(present)
+        column[places.items] = np.arange(len(places.items))
+        wanted = np.zeros((len(rows), len(places.items)), np.float32)
+        np.add.at(wanted, (answers.owner, column[below]), each * (1 - share))
+        np.add.at(wanted, (answers.owner, column[below + 1]), each * share)
+        logits = model.number_logits(vectors.index_select(0, torch.from_numpy(rows).to(vectors.device)), present)  # (rows, knots)
+        elsewhere = torch.from_numpy(places.owner[None, :] != own[:, None]).to(logits.device)
+        log_shares = logits.masked_fill(elsewhere, -torch.inf).log_softmax(1).masked_fill(elsewhere, 0.0)
+        weight = np.ones(len(rows), np.float32) if batch.weight is None else batch.weight[rows].astype(np.float32)
+        return -(log_shares * torch.from_numpy(wanted * weight[:, None]).to(logits.device)).sum() / len(batch)
 
     def validate(self, model: nn.Module) -> Validation:
         """Computes the mean MRR of tails, heads and both, in percent: filtered by train and valid, all entities candidates."""
@@ -89,7 +118,7 @@ class PredictLesson:
         return self._measured(FrequencyScorer(self._run.graph)) if self.validates else {}
 
     def _measured(self, scorer: GapScorer) -> Validation:
-        sums = rank_links(scorer, self._run.graph, self._validation, LINKS["ours"], ("train", "valid"))
+        sums = rank_links(scorer, self._run.learned, self._validation, LINKS["ours"], ("train", "valid"))
         found = {name: 100 * part.estimate("MRR", "macro").value for name, part in sums.items()}
         return {name: round(value, 3) for name, value in {**found, "average": sum(found.values()) / len(found)}.items()}
 

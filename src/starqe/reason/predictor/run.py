@@ -1,14 +1,23 @@
 """The run folder of a one-hop predictor, and run folders of every kind."""
 
+import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 from starqe.errors import StorageError
+from starqe.folders import read_checked, read_header
+from starqe.kg import Graph
 from starqe.learn import Run, RunFolder, kind_of
+from starqe.learn.run import FORMAT, HEADER, VERSION
 from starqe.reason.predictor.architectures import new_predictor
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.scales import Scales
 from starqe.reason.predictor.scorer import PredictorScorer
+
+SCALES = "scales.json"
+"""The scales of numbers and dates, by relation: see `Scales`."""
 
 
 class PredictorRun(RunFolder[PredictorRecipe]):
@@ -17,9 +26,42 @@ class PredictorRun(RunFolder[PredictorRecipe]):
     kind = "predictor"
     recipe_type = PredictorRecipe
 
+    @classmethod
+    def new_files(cls, recipe: PredictorRecipe, graph: Graph) -> dict[str, bytes]:
+        """Returns the scales of the graph's numbers and dates, if the model uses them and there are some."""
+        scales = Scales.fitted(graph.whole, recipe.model.knots, recipe.train.splits)
+        return {SCALES: scales.to_json().encode()} if len(scales) else {}
+
+    @property
+    def further_files(self) -> dict[str, bytes]:
+        """The scales, as they are written."""
+        path = self.folder / SCALES
+        if not path.exists():
+            return {}
+        return {SCALES: read_checked(path, read_header(self.folder / HEADER, FORMAT, VERSION), "Train again")}
+
+    @cached_property
+    def scales(self) -> Scales | None:
+        """The scales of numbers and dates; None if the model knows entities only.
+
+        Raises:
+            StorageError: They are damaged.
+        """
+        if (text := self.further_files.get(SCALES)) is None:
+            return None
+        try:
+            return Scales.of_json(json.loads(text), self.graph.whole)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise StorageError(f"{self.folder / SCALES}: damaged ({error!r}). Train again") from None
+
+    @property
+    def learned(self) -> Graph:
+        """The graph as the model sees it: entities, and literals that are on a scale."""
+        return self.graph if self.scales is None else self.scales.part
+
     def new_predictor(self) -> Predictor:
         """Makes a predictor with its initial weights."""
-        return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed)
+        return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed, self.scales)
 
     def predictor(self) -> Predictor:
         """Returns the trained predictor.

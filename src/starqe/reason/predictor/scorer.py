@@ -1,15 +1,17 @@
 """The scorer of a trained predictor: it scores every entity."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from starqe.learn.scorer import scores_into
+from starqe.errors import InputError, UnsupportedError
 from starqe.model import SIMILARITY
-from starqe.model.similarity import PackedRows
+from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
-from starqe.queries.gaps import RELATION, Gaps, gaps_of
-from starqe.ragged import IntArray
+from starqe.queries.gaps import RELATION, Gaps, asked_relation, gaps_of
+from starqe.ragged import IntArray, Ragged
 from starqe.reason.predictor.predictor import Predictor
+from starqe.reason.predictor.scales import LEAST, Distributions
 
 
 class PredictorScorer:
@@ -23,8 +25,8 @@ class PredictorScorer:
     """
 
     def __init__(self, predictor: Predictor, *, frozen: bool = False) -> None:
-        self.predictor, self._frozen = predictor, frozen
-        self._packed: PackedRows | None = None
+        self.predictor = predictor
+        self._entities = EntityRows(SIMILARITY["dot"], predictor.entity_matrix, frozen=frozen)
 
     def scores(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
         """Computes the scores of all entities for these rows of a table: (B, V).
@@ -44,11 +46,27 @@ class PredictorScorer:
         """
         assert not (gaps.position == RELATION).any(), "a missing relation needs relation_scores"
         with torch.no_grad():
-            vectors, entities = self.predictor(gaps), self.predictor.entity_matrix()
-            if not self._frozen:
-                return scores_into(SIMILARITY["dot"], vectors, entities, out)
-            self._packed = self._packed or PackedRows(entities)
-            return self._packed.products(vectors, out)
+            return self._entities.scores(self.predictor(gaps), out)
+
+    def numbers(self, gaps: Gaps) -> Distributions:
+        """Predicts missing tails and values that are numbers or dates.
+
+        Raises:
+            InputError: The relation of what is missing has no scale, or an id lies outside the vocabulary of the model.
+            UnsupportedError: The model knows entities only.
+        """
+        scales, relation = self.predictor.scales, asked_relation(gaps)
+        if scales is None:
+            raise UnsupportedError("the model predicts entities only: it was trained without numbers and dates. Train again")
+        scale = scales.relation[relation]
+        if (scale < 0).any():
+            name = scales.graph.relations.identifier(int(relation[np.argmin(scale)]))
+            raise InputError(f"numbers and dates are predicted for relations with at least {LEAST} of them in train, found '{name}'")
+        places = scales.places.take(scale)
+        with torch.inference_mode():
+            logits = self.predictor.number_logits(self.predictor(gaps), np.arange(len(scales))).cpu()  # (B, knots)
+        shares = [logits[row, places[row]].softmax(0).numpy() for row in range(len(gaps))]
+        return Distributions(scale, Ragged(places.offsets, np.concatenate([*shares, np.empty(0, np.float32)])), scales)
 
     def relation_scores(self, gaps: Gaps) -> Tensor:
         """Computes the scores of all relations for missing relations: (B, relations).

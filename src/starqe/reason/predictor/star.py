@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from starqe.model import Encoder, ModelConfig, Space, collate
+from starqe.model.space import Blocks
 from starqe.queries.gaps import HEAD, TAIL, Gaps, queries_of
 from starqe.reason.predictor.config import PredictorConfig
 from starqe.reason.predictor.predictor import Predictor
@@ -29,6 +30,11 @@ class StarE(Predictor):
         vectors: Tensor = self.encoder(collate(parts, self.encoder.space).to(self.device), noise)
         back = np.argsort(np.concatenate(of_position))
         return vectors.index_select(0, torch.from_numpy(back).to(self.device))
+
+    @property
+    def blocks(self) -> dict[str, Blocks]:
+        """The parameters with a row for each entity or relation, by name."""
+        return {f"encoder.{name}": blocks for name, blocks in self.encoder.blocks.items()}
 
     def entity_matrix(self) -> Tensor:
         """Returns the input embeddings of the entities. (V, D)."""

@@ -37,16 +37,19 @@ class TrainingQuestions:
         self.entailed = Entailed(known)
         self._all = known.rows
         self._counts = graph.pairs.counts
-        self._paired = self._all[self._counts[self._all] > 0]
-        self._plain = {position: self._without_pairs(given) for position, given in ((TAIL, graph.head), (HEAD, graph.tail))}
-        self._values = min(len(self._paired), round(config.value_share * len(self._all)))
-        self._relations = round(config.relation_share * len(self._all))
+        # A number is predicted from the entity that has it, and not the other way round.
+        self._between = self._all[graph.tail[self._all] < len(graph.entities)]
+        asked = {TAIL: (self._all, graph.head), HEAD: (self._between, graph.tail)}
+        self._paired = {position: rows[self._counts[rows] > 0] for position, (rows, _) in asked.items()}
+        self._plain = {position: self._without_pairs(*of) for position, of in asked.items()}
+        self._values = min(len(self._paired[TAIL]), round(config.value_share * len(self._all)))
+        self._relations = round(config.relation_share * len(self._between))
 
     @property
     def per_epoch(self) -> int:
         """The number of questions per epoch."""
-        plain = sum(len(rows) for rows, _ in self._plain.values())
-        return plain + 2 * len(self._paired) + self._values + self._relations
+        ends = (*(rows for rows, _ in self._plain.values()), *self._paired.values())
+        return sum(map(len, ends)) + self._values + self._relations
 
     @property
     def steps_per_epoch(self) -> int:
@@ -67,11 +70,11 @@ class TrainingQuestions:
         graph, parts = self._graph, []
         for position, (plain, weight) in self._plain.items():
             parts.append(replace(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)), weight=weight))
-            parts.append(with_gap(graph, self._paired, position, self._draw(self._paired, random)))
-        rows = random.choice(self._paired, self._values, replace=False, shuffle=False)
+            parts.append(with_gap(graph, self._paired[position], position, self._draw(self._paired[position], random)))
+        rows = random.choice(self._paired[TAIL], self._values, replace=False, shuffle=False)
         before = np.cumsum(self._counts[rows]) - self._counts[rows]
         parts.append(with_gap(graph, rows, VALUE, self._draw(rows, random), before + random.integers(0, self._counts[rows])))
-        rows = random.choice(self._all, self._relations, replace=False, shuffle=False)
+        rows = random.choice(self._between, self._relations, replace=False, shuffle=False)
         parts.append(with_gap(graph, rows, RELATION, self._draw(rows, random)))
         return stack_gaps(parts)
 
@@ -82,10 +85,10 @@ class TrainingQuestions:
         none, some = self._config.no_pairs, self._config.no_pairs + self._config.some_pairs
         return np.asarray((fate >= some) | ((fate >= none) & (random.random(counts.sum()) < 0.5)))
 
-    def _without_pairs(self, given: IntArray) -> tuple[IntArray, FloatArray | None]:
+    def _without_pairs(self, rows: IntArray, given: IntArray) -> tuple[IntArray, FloatArray | None]:
         """Returns the questions without pairs of every epoch, each represented by one of its statements, and their weights."""
         by_statement = self._config.weigh == "statements"
-        rows = self._all[self._counts[self._all] == 0] if by_statement else self._all
+        rows = rows[self._counts[rows] == 0] if by_statement else rows
         codes = given[rows].astype(np.int64) * len(self._graph.relations) + self._graph.relation[rows]
         _, first, count = np.unique(codes, return_index=True, return_counts=True)
         if not by_statement:

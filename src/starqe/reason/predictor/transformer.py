@@ -9,6 +9,7 @@ from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 from starqe.model.embedding import InputEmbedding
 from starqe.model.noise import drop
+from starqe.model.space import Blocks
 from starqe.model.weights import normal, weight, xavier
 from starqe.queries.gaps import HEAD, MISSING, POSITIONS, RELATION, TAIL, VALUE, Gaps
 from starqe.ragged import IntArray
@@ -82,8 +83,8 @@ class TransformerLayer(nn.Module):
     def forward(self, tokens: Tensor, layout: Layout, asking: Tensor | None, noise: torch.Generator | None) -> Tensor:
         """Computes the new tokens: all, or only those at the gaps, one per statement. (N, D) -> (N, D) or (B, D)."""
         normed = self.attention_norm(tokens)
-        own, mine = (tokens, normed) if asking is None else (tokens.index_select(0, asking), normed.index_select(0, asking))
-        query = linear(mine, self.query, self.query_bias)
+        own, own_normed = (tokens, normed) if asking is None else (tokens.index_select(0, asking), normed.index_select(0, asking))
+        query = linear(own_normed, self.query, self.query_bias)
         key, value = linear(normed, self.key_value).chunk(2, dim=1)  # a bias of the keys would change nothing: softmax ignores it
         attended = self._attend(query, key, value + self.value_bias, layout, asking is not None)
         own = own + drop(linear(attended, self.out, self.out_bias), self.dropout, noise)
@@ -150,6 +151,11 @@ class Transformer(Predictor):
     def entity_matrix(self) -> Tensor:
         """Returns the embeddings of the entities. (V, D)."""
         return self.embedding.weight[: self.entities]
+
+    @property
+    def blocks(self) -> dict[str, Blocks]:
+        """The parameters with a row for each entity or relation, by name."""
+        return {"embedding.weight": ("entities", 1), "relation_embedding.weight": ("relations", 1)}
 
     def relation_matrix(self) -> Tensor:
         """Returns the embeddings of the relations. (relations, D)."""
