@@ -1,5 +1,7 @@
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -8,12 +10,15 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from starqe.ask import Answerer, ranking
+from starqe.ask import Answerer, constructed, ranking
+from starqe.bench.serving import questions
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError, InputError, QueryError, StorageError
 from starqe.kg import SPLITS, embedded_graph
 from starqe.learn import Run, preset
 from starqe.queries import Atom, Query, Variable, answer
+from starqe.queries.layout import table_of_query
+from starqe.queries.sparql.write import write_sparql
 from starqe.reason.mixture import ENCODER
 
 X, Y = Variable("x"), Variable("y")
@@ -57,7 +62,9 @@ def test_the_encoder_alone_ranks_as_the_encoder_does(askable_run: Path, answerer
     assert alone.probability != answerer.probability  # each ranking has its own
     ranked = [answerer.graph.entities.id(one.entity) for one in alone.ask(ADVISED, top=len(answerer.graph.entities)).predicted]
     scores = (
-        Run.open(askable_run).scorer().scores(ADVISED.to_table(answerer.graph), np.array([0]), torch.empty(1, len(alone.graph.entities)))
+        Run.open(askable_run)
+        .scorer()
+        .scores(table_of_query(ADVISED, answerer.graph), np.array([0]), torch.empty(1, len(alone.graph.entities)))
     )
     assert torch.diff(scores[0, ranked]).max() <= 1e-5
     assert entities(alone.ask(ADVISED, known_only=True)) == entities(answerer.ask(ADVISED, known_only=True))
@@ -84,7 +91,7 @@ def test_known_only_leaves_predictions_out(answerer: Answerer) -> None:
 
 
 def test_limit_and_offset_cut_one_ranking(answerer: Answerer) -> None:
-    text = CAMBRIDGE.sparql(answerer.graph.names)
+    text = write_sparql(CAMBRIDGE, answerer.graph.names)
     whole = answerer.ask(f"{text}\nLIMIT 30")
     part = answerer.ask(f"{text}\nLIMIT 10 OFFSET 15")
     assert entities(part) == entities(whole)[15:25]
@@ -93,7 +100,7 @@ def test_limit_and_offset_cut_one_ranking(answerer: Answerer) -> None:
 
 
 def test_text_and_query_have_the_same_answers(answerer: Answerer) -> None:
-    asked = answerer.ask(ADVISED.sparql(answerer.graph.names), top=30)
+    asked = answerer.ask(write_sparql(ADVISED, answerer.graph.names), top=30)
     # To SPARQL, the node of a statement is as good a subject as an entity.
     assert [one.entity for one in asked if one.bindings["x"].kind == "entity"] == entities(answerer.ask(ADVISED, top=30))
 
@@ -106,6 +113,14 @@ def test_several_queries_together_are_answered_as_one_by_one(askable_run: Path) 
         fresh = single.ask(query, top=25)
         assert entities(answers) == entities(fresh)
         assert [one.probability for one in answers] == pytest.approx([one.probability for one in fresh], abs=1e-5)
+
+
+@pytest.mark.full
+def test_probabilities_do_not_depend_on_what_is_asked_at_the_same_time(askable_run: Path) -> None:
+    batch, single = Answerer.open(askable_run), Answerer.open(askable_run)
+    texts = list(questions(batch.graph, per_shape=8))
+    for text, answers in zip(texts, batch.ask_many(texts, top=20), strict=True):
+        assert [one.probability for one in answers] == pytest.approx([one.probability for one in single.ask(text, top=20)], abs=1e-6)
 
 
 def test_every_known_row_is_given_and_counted(answerer: Answerer) -> None:
@@ -124,13 +139,41 @@ def test_every_known_row_is_given_and_counted(answerer: Answerer) -> None:
     assert (part.counts.known, part.counts.known_shown, part.counts.predicted_shown) == (len(rows), 5, 0)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["?who r:bornIn ?where . ?other r:bornIn ?place", "?who r:bornIn ?where { ?other r:bornIn ?place } UNION { ?place r:bornIn ?other }"],
+    ids=["joins", "store"],
+)
+def test_construct_makes_every_triple_however_many_rows_make_it(answerer: Answerer, pattern: str) -> None:
+    born = {(s.head, s.tail) for s in answerer.graph.statements(*SPLITS) if s.relation == "bornIn"}
+    text = f"CONSTRUCT {{ ?where <urn:birthplaceOf> ?who }} {{ {pattern} }}"
+    (answers,) = answerer.ask_many([text], known_only=True, max_known=len(born))
+    assert (answers.counts.known, answers.notes) == (len(born), ())
+    term = answerer.graph.names.entities.term
+    expected = {f"{term(where)} <urn:birthplaceOf> {term(who)} ." for who, where in born}
+    assert set(constructed(answerer.read(text).template, answers, answerer.graph.names)) == expected
+
+
+def test_construct_skips_rows_and_not_triples(answerer: Answerer) -> None:
+    born = sum(s.relation == "bornIn" for s in answerer.graph.statements(*SPLITS))
+    text = f"CONSTRUCT {{ ?who a <urn:born> }} {{ ?who r:bornIn ?where . ?other r:bornIn ?place }} OFFSET {born}"
+    assert len(answerer.ask(text, known_only=True)) == born * born - born
+
+
+def test_a_template_without_variables_needs_one_row(answerer: Answerer) -> None:
+    text = "CONSTRUCT { <urn:a> <urn:b> <urn:c> } { ?who r:bornIn ?where { ?a r:bornIn ?b } UNION { ?b r:bornIn ?a } }"
+    answers = answerer.ask(text, known_only=True)
+    assert (len(answers), answers.counts.known_exact) == (1, True)
+    assert constructed(answerer.read(text).template, answers, answerer.graph.names) == ["<urn:a> <urn:b> <urn:c> ."]
+
+
 def test_known_and_predicted_answers_have_a_quota_each(answerer: Answerer) -> None:
     total = len(answerer.ask(CAMBRIDGE, known_only=True))
     answers = answerer.ask(CAMBRIDGE, top=3)
     assert [one.known for one in answers] == [True] * 3 + [False] * 3
     assert (answers.counts.known, answers.counts.known_exact) == (total, True)
     assert (answers.counts.known_shown, answers.counts.predicted_shown) == (3, 3)
-    limited = answerer.ask(f"{CAMBRIDGE.sparql(answerer.graph.names)}\nLIMIT {total + 2} OFFSET 1")
+    limited = answerer.ask(f"{write_sparql(CAMBRIDGE, answerer.graph.names)}\nLIMIT {total + 2} OFFSET 1")
     assert [one.known for one in limited] == [True] * (total - 1) + [False] * 3
 
 
@@ -215,7 +258,7 @@ def test_too_many_atoms_are_refused(answerer: Answerer) -> None:
     with pytest.raises(QueryError, match="at most 1"):
         answerer.ask(ADVISED, max_atoms=1)
     with pytest.raises(QueryError, match="1"):
-        answerer.ask(ADVISED.sparql(answerer.graph.names), max_atoms=1)
+        answerer.ask(write_sparql(ADVISED, answerer.graph.names), max_atoms=1)
 
 
 def test_a_known_answer_is_explained_by_the_statements_that_prove_it(answerer: Answerer) -> None:
@@ -253,7 +296,7 @@ def test_a_pair_that_turns_a_fact_into_a_guess_contributes_the_doubt(answerer: A
 
 
 @pytest.mark.parametrize("place", [0, 150, -1], ids=["first", "beyond the first hundred", "last"])
-def test_an_explanation_tells_the_probability_wherever_its_answer_stands(askable_run: Path, answerer: Answerer, place: int) -> None:
+def test_an_explanation_has_the_probability_of_its_answer_at_any_rank(askable_run: Path, answerer: Answerer, place: int) -> None:
     one = answerer.ask(CAMBRIDGE, top=len(answerer.graph.entities)).predicted[place]
     assert Answerer.open(askable_run).explain(CAMBRIDGE, one.entity).answer.probability == pytest.approx(one.probability)
 
@@ -279,12 +322,20 @@ def test_an_explanation_says_where_its_probability_comes_from(answerer: Answerer
     product = np.prod([reason.probability for reason in explanation.reasons])
     assert views.statements == pytest.approx(product, abs=1e-5)
     assert 0 <= views.model <= 1
-    table, row = ADVISED.to_table(answerer.graph), np.array([0])
+    table, row = table_of_query(ADVISED, answerer.graph), np.array([0])
     scores = answerer.reasoner.encoder.scores(table, row, torch.empty(1, len(answerer.graph.entities)))
     assert views.model == pytest.approx(float(scores.softmax(1)[0, answerer.graph.entities.id(one.entity)]), rel=1e-4)
     assert views.weight == answerer.weights.of(table.shape)
     assert ("beam" in explanation.note) == (not views.exact)
     assert answerer.explain(ADVISED, answerer.ask(ADVISED).known[0].entity).views is None
+
+
+class SlowToForget(dict[Any, Any]):
+    """A dictionary that lets other threads run between the choice of a key and its removal."""
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        time.sleep(0.001)
+        return super().pop(key, *default)
 
 
 @pytest.mark.full
@@ -293,7 +344,8 @@ def test_many_threads_get_the_answers_of_one(askable_run: Path, answerer: Answer
     questions = [Query.conjunction([Atom(person, name, X)], "x") for person in people for name in ("educatedAt", "bornIn", "award")]
     expected = [entities(answerer.ask(query, top=3)) for query in questions]
     shared = Answerer.open(askable_run)
-    order = np.random.default_rng(0).integers(len(questions), size=2_000)
+    shared._ranking._kept = SlowToForget()
+    order = np.random.default_rng(0).integers(len(questions), size=400)
     with ThreadPoolExecutor(16) as pool, patch.object(ranking, "_KEPT", 20):  # so that it forgets all the time
         found = list(pool.map(lambda place: entities(shared.ask(questions[place], top=3)), order.tolist()))
     assert found == [expected[place] for place in order]

@@ -8,13 +8,7 @@ from starqe.errors import InputError, MismatchError, StorageError
 from starqe.kg import Graph, Statement, check_split, embedded_graph, export_graph, graph_of, import_graph
 from starqe.learn import Run
 from starqe.queries import SHAPES, Atom, Query, Variable
-
-
-def town(people: int = 60) -> Graph:
-    """A graph without splits, labels and qualifiers: people who know one another, and work in seven companies of three cities."""
-    works = [Statement(f"p{n}", "worksFor", f"c{n % 7}") for n in range(people)]
-    knows = [Statement(f"p{n}", "knows", f"p{(7 * n + 3) % people}") for n in range(people)]
-    return graph_of([*works, *knows, *(Statement(f"c{n}", "in", f"city{n % 3}") for n in range(7))])
+from tests.ask.town import town
 
 
 def test_a_graph_with_a_validation_split_stays_as_it_is() -> None:
@@ -81,14 +75,6 @@ def test_small_graphs_train_with_smaller_batches() -> None:
     assert [recipe.train.batch for recipe in recipes_for(large, ["1p"])] == [512, 512]
 
 
-@pytest.fixture(scope="module")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a graph that nobody prepared."""
-    folder = tmp_path_factory.mktemp("fit") / "run"
-    fit(town(), folder, minutes=0.05)
-    return folder
-
-
 @pytest.mark.full
 def test_a_graph_is_fitted_and_answers(fitted: Path) -> None:
     answerer = Answerer.open(fitted)
@@ -100,6 +86,7 @@ def test_a_graph_is_fitted_and_answers(fitted: Path) -> None:
     assert answers.predicted
 
 
+@pytest.mark.full
 def test_a_calibration_that_is_interrupted_leaves_the_one_before(six_statements_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -13,7 +13,9 @@ from starqe.kg import SPLITS, Graph, import_graph
 from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
 from starqe.learn import EncoderScorer
 from starqe.model import Encoder, ModelConfig, Space
-from starqe.queries import Query, QueryTable, answer, read_sparql
+from starqe.queries import QueryTable, answer, read_sparql
+from starqe.queries.layout import query_of_row, table_of_query
+from starqe.queries.sparql.write import write_sparql
 from starqe.reason.calibration import AnswerProbability, Evidence
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
@@ -48,11 +50,13 @@ def reasoner(graph: Graph) -> Reasoner:
 def asked(graph: Graph) -> list[tuple[QueryTable, int, str]]:
     """More than 1,000 test queries of all shapes: table, row, and the row as SPARQL."""
     tables = drawn_queries(graph, "test", PER_SHAPE)
-    return [(table, row, Query.from_row(table, row, graph).sparql(graph.names)) for table in tables.values() for row in range(len(table))]
+    return [
+        (table, row, write_sparql(query_of_row(table, row, graph), graph.names)) for table in tables.values() for row in range(len(table))
+    ]
 
 
 def store_of(graph: Graph) -> Store:
-    """Gives a store with the graph as it is exported, all splits as one."""
+    """Returns a store with the graph as it is exported, all splits as one."""
     store = Store()
     with tempfile.TemporaryDirectory() as place:
         (path,) = write_nquads(graph, Path(place) / "graph.nq", graph.names)
@@ -77,7 +81,7 @@ def test_a_query_that_was_written_and_read_is_ranked_as_its_row_to_the_last_enti
     one, other = (torch.empty(1, len(graph.entities)) for _ in range(2))
     for table, row, text in asked:
         expected = mixture.scores(table, np.array([row]), one)[0].numpy()
-        found = mixture.scores(read_sparql(text, graph).query.to_table(graph), np.array([0]), other)[0].numpy()
+        found = mixture.scores(table_of_query(read_sparql(text, graph).query, graph), np.array([0]), other)[0].numpy()
         falling = expected[np.argsort(-found, kind="stable")]
         assert np.diff(falling).max() < CLOSE, text
         assert np.abs(found - expected).max() < CLOSE, text

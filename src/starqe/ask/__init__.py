@@ -2,7 +2,7 @@
 
 from starqe.ask.answerer import Answerer
 from starqe.ask.answers import Answer, Answers, Binding, Counts, constructed
-from starqe.ask.explain import Row
+from starqe.ask.explainer import Row
 from starqe.ask.explanation import Explanation, Views
 from starqe.ask.prepare import calibrate, drawn_queries, fit, with_validation
 from starqe.ask.window import THRESHOLD

@@ -6,14 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from starqe.ask.answers import Answer, Answers, Counts
-from starqe.ask.explain import Explainer, Row
+from starqe.ask.explainer import Explainer, Row
 from starqe.ask.explanation import Explanation
-from starqe.ask.known_rows import Binder, KnownRows, known_rows
+from starqe.ask.known_rows import Binder, KnownRows, StoreRows, known_rows
+from starqe.ask.newer import Newer, Nothing, known_to_the_model, newer_note
+from starqe.ask.predicted_numbers import with_values
 from starqe.ask.predicted_rows import Predicted, predicted_rows, wanted_of
 from starqe.ask.ranking import MOST_PREDICTED, Ranking, Wanted
 from starqe.ask.window import THRESHOLD, Cut, Window, rows_needed, window
 from starqe.deadline import NEVER, Deadline
-from starqe.errors import QueryError, SparqlError, StorageError
+from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
@@ -22,11 +24,18 @@ from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
 from starqe.reason.calibration import AnswerProbability, RankedBy, load_calibration
+from starqe.reason.executor.executor import Executor
 from starqe.reason.mixture import ENCODER, Mixture, Weights
 from starqe.reason.reasoner import Reasoner
 
 Question = str | Query | SparqlRequest
 """SPARQL, a query that asks for its target, or a text that has been read already."""
+
+
+LITERALS = (
+    "these are known facts only: texts are not predicted, and numbers and dates only of entities that are given or in another pattern"
+)
+"""The note of a query for literals that nothing is predicted for."""
 
 
 class Answerer:
@@ -36,10 +45,14 @@ class Answerer:
         reasoner: Predicts.
         probability: The fitted probability of answers.
         splits: The splits of the graph that count as known.
+        graph: The graph that is asked, if it is newer than the one that the reasoner knows.
     """
 
-    def __init__(self, reasoner: Reasoner, probability: AnswerProbability, splits: Collection[str] = SPLITS) -> None:
-        self.graph: Graph = reasoner.graph
+    def __init__(
+        self, reasoner: Reasoner, probability: AnswerProbability, splits: Collection[str] = SPLITS, graph: Graph | None = None
+    ) -> None:
+        self.graph: Graph = (graph or reasoner.graph).whole
+        self.newer = Newer(self.graph, len(reasoner.graph.entities), len(reasoner.graph.relations))
         self.reasoner, self.probability = reasoner, probability
         self.splits = tuple(split for split in SPLITS if split in splits)
         self._known: Known = self.graph.known(splits)
@@ -47,7 +60,8 @@ class Answerer:
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
         self._store = KnownStore(self.graph, self.splits)
         self._binder = Binder(self.graph)
-        self._ranking = Ranking(self.graph, self._mixture, self._executor, probability.logistic)
+        self._numbers = reasoner.numbers(self.splits)
+        self._ranking = Ranking(reasoner.graph, self._mixture, self._executor, probability.logistic)
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, by: RankedBy = "mixture") -> "Answerer":
@@ -55,7 +69,7 @@ class Answerer:
 
         Args:
             folder: The folder of the run.
-            graph: Another graph of the same vocabulary, in place of the run's own.
+            graph: Another graph of the same vocabulary, in place of the run's own; or a newer one, to which updates have appended.
             splits: The splits that count as known.
             by: What ranks: the mixture, or the encoder alone, which is faster. Each has probabilities of its own.
 
@@ -68,7 +82,7 @@ class Answerer:
         if by not in calibration.answers:
             raise StorageError(f"{folder} was not calibrated for answering. Run: starqe calibrate {folder}")
         probability, reasoner = calibration.answers[by], Reasoner.of(run, calibration)
-        return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits)
+        return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits, graph)
 
     def warm_up(self) -> None:
         """Builds now what the first queries would have to wait for: indexes of statements and names, and the grammar."""
@@ -77,10 +91,11 @@ class Answerer:
             vocabulary.find("")
         with suppress(SparqlError):
             self.read('SELECT ?x WHERE { ?x "no such relation" "no such entity" }')
-        for row in self._known.rows[:1].tolist():
-            statement = self.graph.statement(row)
+        known = self.reasoner.graph.known(self.splits)
+        for row in known.rows[:1].tolist():
+            statement = self.reasoner.graph.statement(row)
             query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
-            self._ranking.best([Wanted(query, answer(self._known, query)[:, None], 1)])
+            self._ranking.best([Wanted(query, answer(known, query)[:, None], 1)])
 
     @property
     def calibrated(self) -> bool:
@@ -93,11 +108,11 @@ class Answerer:
         return self._mixture.weights
 
     def label(self, entity: str) -> str:
-        """Gives the label of an entity."""
+        """Returns the label of an entity."""
         return self.graph.entities.label(self.graph.entities.id(entity))
 
     def relation_label(self, relation: str) -> str:
-        """Gives the label of a relation."""
+        """Returns the label of a relation."""
         return self.graph.relations.label(self.graph.relations.id(relation))
 
     def ask(
@@ -123,7 +138,7 @@ class Answerer:
             deadline: When to stop.
 
         Raises:
-            SparqlError: The text is not of the language.
+            SparqlError: The text is not valid.
             QueryError: The query breaks a rule.
             UnsupportedError: The query is valid, but nothing here can answer it.
             DeadlineError: The time is up.
@@ -151,24 +166,32 @@ class Answerer:
         requests = [self.read(question, max_atoms) for question in questions]
         known = [known_rows(request, self._known, self._store, rows_needed(request, cut), deadline) for request in requests]
         windows = [window(request, found, cut) for request, found in zip(requests, known, strict=True)]
+        unknown = [self.newer.mentioned(request) for request in requests]
         wanted = [
-            wanted_of(request, found, one.end, deadline) if one.end else []
-            for request, found, one in zip(requests, known, windows, strict=True)
+            wanted_of(request, found, one.end, deadline) if one.end and not names else []
+            for request, found, one, names in zip(requests, known, windows, unknown, strict=True)
         ]
         ranked = iter(self._ranking.best([one for of_request in wanted for one in of_request], deadline))
         answers = []
-        for request, found, one, of_request in zip(requests, known, windows, wanted, strict=True):
+        for request, found, one, of_request, names in zip(requests, known, windows, wanted, unknown, strict=True):
             parts = [next(ranked) for _ in of_request]
-            predicted = predicted_rows(request, [part for part, _ in parts], found, self._binder, deadline) if parts else []
-            notes = list(dict.fromkeys(note for _, note in parts if note))
-            answers.append(self._answers(request, found, one, predicted, notes, threshold, deadline))
+            least = 0.0 if one.counted or request.form == "ASK" else threshold  # rows that are not shown are not made
+            shown = [[candidate for candidate in part if candidate[1] >= least] for part, _ in parts]
+            wanted_numbers = self._numbers if one.end and not names else None
+            if any(shown) or (wanted_numbers and any(alternative.facts for alternative in request.alternatives)):
+                predicted = predicted_rows(request, shown, found, self._binder, deadline, wanted_numbers)
+                predicted = [row for row in predicted if row[1] >= least]
+            else:
+                predicted = []
+            notes = [newer_note(names)] if names and not known_only else list(dict.fromkeys(note for _, note in parts if note))
+            answers.append(self._answers(request, found, one, predicted, notes, deadline))
         return answers
 
     def read(self, question: Question, max_atoms: int | None = None) -> SparqlRequest:
         """Reads a question: SPARQL text, or a query that asks for its target.
 
         Raises:
-            SparqlError: The text is not of the language.
+            SparqlError: The text is not valid.
             QueryError: The query has more atoms than allowed.
         """
         if isinstance(question, str):
@@ -209,10 +232,29 @@ class Answerer:
 
         Raises:
             InputError: The row has a column or a value that the query does not, or a name that several entities have.
+            UnsupportedError: The row is not known, and the model is too old to predict it.
             DeadlineError: The time is up.
         """
+        request = self.read(question)
+        explanation = self._explained(request, row, deadline)
+        if self._numbers is None or not any(alternative.facts for alternative in request.alternatives):
+            return explanation
+        known = known_rows(request, self._known, self._store, MAX_ROWS, deadline)
+        assert isinstance(known, StoreRows), "patterns with literals are answered by a store"
+        return with_values(explanation, request, known, self._numbers, deadline)
+
+    def _explained(self, request: SparqlRequest, row: Row, deadline: Deadline) -> Explanation:
+        """Explains the entities of a row."""
         explainer = Explainer(self._executor, self._mixture, self._explained_probability, self.calibrated)
-        return explainer.explain(self.read(question), row, deadline)
+        if self.newer:
+            facts = Executor(self._known, Nothing(), self.reasoner.settings)
+            if (proof := replace(explainer, executor=facts).proof(request, row, deadline)) is not None:
+                return proof
+            if names := self.newer.mentioned(request):
+                raise UnsupportedError(f"only known rows are explained here: {newer_note(names)}")
+            with known_to_the_model():
+                return explainer.explain(request, row, deadline)
+        return explainer.explain(request, row, deadline)
 
     def _answers(
         self,
@@ -221,11 +263,8 @@ class Answerer:
         cut: Window,
         predicted: Predicted,
         notes: list[str],
-        threshold: float,
         deadline: Deadline,
     ) -> Answers:
-        if not cut.counted and request.form != "ASK":
-            predicted = [(row, chance) for row, chance in predicted if chance >= threshold]
         more = len(predicted) >= cut.end
         predicted = predicted[cut.skipped : cut.end]
         if cut.predicted_capped and more:
@@ -237,6 +276,8 @@ class Answerer:
             notes.append(f"{about}{found.count:,} rows are known, and the {first} {len(known):,} are given. Ask for the others with OFFSET")
         if predicted and not self.calibrated:
             notes.append(self.probability.evidence.note)
+        if not request.predicted and not predicted and not (self._numbers and request.about_given and known):
+            notes.append(LITERALS)
         rows = (*known, *(Answer(row, False, chance) for row, chance in predicted))
         counts = Counts(found.count, found.exact, len(known), len(predicted))
         return Answers(request.query, request.columns, rows, self.splits, counts, tuple(notes), self.calibrated)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["entity", "relation", "literal", "other"]
-"""What stands in a column: an entity or a relation of the graph, a literal (a label, a count), or a node that is none of these."""
+"""The value of a column: an entity or a relation of the graph, a literal (a label, a count), or another node."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Binding:
     """What people read: the label, or else the value."""
     term: Mapping[str, Any] | None = None
     """What is neither entity nor relation, in the form of SPARQL results in JSON."""
+    interval: tuple[str, str] | None = None
+    """Of a predicted number or date: the bounds that it lies between with a probability of 0.9, if the row holds."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Answers:
         return max((answer.probability for answer in self), default=0.0)
 
     def value(self, answer: Answer, column: str) -> str | bool | float | None:
-        """Returns what stands in a column: a binding's value, the probability (``score``), or whether it is known (``known``)."""
+        """Returns the value of a column: a binding's value, the probability (``score``), or whether it is known (``known``)."""
         if (own := answer.bindings.get(column)) is not None:
             return own.value
         return {"score": answer.probability, "known": answer.known}.get(column)
@@ -219,7 +221,7 @@ def constructed(template: Sequence[tuple[Term, Term, Term]], answers: Iterable[A
 
 
 def _written(one: Binding | None, names: Names, place: int) -> str | None:
-    """Writes a term of a triple; None for what cannot stand at its place: a literal as an object only, a blank node not as a predicate."""
+    """Writes a term of a triple; None if it is not allowed there: a literal is an object only, and a blank node is no predicate."""
     if one is None or (one.term is not None and one.term["type"] == "triple"):
         return None
     if one.kind == "literal":

@@ -1,8 +1,9 @@
 """The known rows of a request, exactly as SPARQL defines them.
 
-Conjunctive requests are solved by joins of statements, which counts rows before it lists them. Everything else is asked of a SPARQL
-store that holds the graph, with the request's own text. The joins give what the store gives: a pattern without qualifiers is also met
-by the node of a statement (its reifier), and where a row would occur more often in the store, the store is asked.
+Conjunctive requests, and disjunctions of them whose rows are distinct, are solved by joins of statements, which counts rows before it
+lists them. Everything else is asked of a SPARQL store that holds the graph, with the request's own text. The joins give what the store
+gives: a pattern without qualifiers is also met by the node of a statement (its reifier), and where a row would occur more often in the
+store, the store is asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,15 @@ from starqe.ask.answers import Binding, Kind
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph, Known
-from starqe.queries.exact.solutions import Solutions, solve
-from starqe.queries.formula import Variable
+from starqe.kg.literal import STRING
+from starqe.kg.literal import Literal as RdfLiteral
+from starqe.queries.exact.solutions import Solutions, solve, united
+from starqe.queries.formula import And, Variable, disjuncts
 from starqe.queries.query import Query
-from starqe.queries.sparql.request import SparqlRequest
+from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.queries.sparql.store import KnownStore, Rows
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.sparql.write import write_sparql
 from starqe.ragged import IntArray
 
 LISTED = 100_000
@@ -50,7 +54,7 @@ class KnownRows(Protocol):
         """Returns the known values of the answer variables of one alternative: (n, A)."""
 
     def among(self, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[bool]:
-        """Says which of some rows are known."""
+        """Returns which of these rows are known."""
 
 
 class Binder:
@@ -78,7 +82,9 @@ class Binder:
         if term["type"] == "triple":
             shown = " ".join(self.of_term(value[part], part == "predicate").label for part in ("subject", "predicate", "object"))
             return Binding("other", f"<<( {shown} )>>", f"<<( {shown} )>>", term)
-        return Binding("literal", value, value, term)
+        literals = self.graph.literals
+        found = literals.with_term(RdfLiteral(value, term.get("datatype", STRING), term.get("xml:lang", ""))) if len(literals) else []
+        return Binding("literal", value, literals[found[0]].label if len(found) == 1 else value, term)
 
 
 def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: int, deadline: Deadline = NEVER) -> KnownRows:
@@ -95,34 +101,45 @@ def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: in
         UnsupportedError: The request needs too much memory, or cannot be written in SPARQL.
         DeadlineError: The time is up.
     """
-    query = request.query
-    if len(request.alternatives) == 1 and _joinable(request):
-        hidden = [] if request.distinct else [variable for variable in query.variables if variable not in query.answers]
-        if query.variables:
-            solutions = solve(
-                known, query, [*query.answers, *hidden] or list(query.variables[:1]), deadline=deadline, nodes=request.text is not None
-            )
-            if request.distinct or request.text is None or not solutions.repeated:
-                return JoinedRows(request, solutions, known, Binder(known.graph))
+    if parts := _joinable(request, known.graph):
+        nodes, solutions = request.text is not None, list[Solutions]()
+        for query in parts:
+            hidden = [] if request.distinct else [variable for variable in query.variables if variable not in query.answers]
+            wanted = [*query.answers, *hidden] or list(query.variables[:1])
+            solutions.append(solve(known, query, wanted, deadline=deadline, nodes=nodes))
+        if request.distinct or not nodes or not solutions[0].repeated:
+            return JoinedRows(request, parts, solutions[0] if len(parts) == 1 else united(solutions), known, Binder(known.graph))
     return StoreRows(request, known.graph, store, most, deadline)
 
 
-def _joinable(request: SparqlRequest) -> bool:
-    """Says whether joins of statements give the rows that a store gives."""
-    query = request.query
-    if not query.conjunctive or request.alternatives[0].labels or (request.branches and not request.distinct):
-        return False
-    atoms = [atom.plain for atom in query.all_atoms]
-    return not any(
-        isinstance(term, Variable) for atom in atoms for term in (atom.relation, *(term for pair in atom.qualifiers for term in pair))
-    )
+def _joinable(request: SparqlRequest, graph: Graph) -> list[Query]:
+    """Returns the conjunctions whose joins find the same rows as a store; none if only a store finds them.
+
+    Literals are compared by their values only in a store, and only a store counts how often the rows of a disjunction occur.
+    """
+    alternative, query = request.alternatives[0], request.query
+    if len(request.alternatives) > 1 or alternative.labels or alternative.facts or (request.branches and not request.distinct):
+        return []
+    for atom in query.all_atoms:
+        if atom.relation in graph.literal_relations or isinstance(atom.relation, Variable):
+            return []
+        if any(isinstance(term, Variable) for pair in atom.qualifiers for term in pair):
+            return []
+    if query.conjunctive:
+        return [query] if query.variables else []
+    if len(query.answers) != 1 or not request.distinct or (parts := disjuncts(query.formula)) is None:
+        return []
+    if any(all(query.answers[0] not in atom.entities for atom in part) for part in parts):  # any entity would do there
+        return []
+    return [Query(And(part), query.answers) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedRows:
-    """The known rows of a conjunctive request, found by joins."""
+    """The known rows of a conjunctive request, or of a disjunction with one answer variable, found by joins."""
 
     request: SparqlRequest
+    parts: Sequence[Query]
     solutions: Solutions
     known: Known
     binder: Binder
@@ -150,9 +167,9 @@ class JoinedRows:
         for variable, entity in alternative.given:
             columns[variable.name] = [self.binder.of_id("entity", entities.id(entity))] * length
         for variable in answers:
-            ids, place = np.unique(found[variable], return_inverse=True)
-            made = [self._bound(id_) for id_ in ids.tolist()]
-            columns[variable.name] = [made[number] for number in place.tolist()]
+            ids = found[variable].tolist()
+            made = {id_: self._bound(id_) for id_ in set(ids)}
+            columns[variable.name] = [made[id_] for id_ in ids]
         shown = self.request.shown
         return (
             [dict(zip(shown, row, strict=True)) for row in zip(*(columns[name] for name in shown), strict=True)] if shown else [{}] * length
@@ -160,12 +177,12 @@ class JoinedRows:
 
     def _bound(self, id_: int) -> Binding:
         """Returns an entity, or the node of a statement, which has a higher id."""
-        if id_ < (entities := len(self.binder.graph.entities)):
+        row, graph = id_ - self.binder.graph.value_count, self.binder.graph
+        if row < 0:
             return self.binder.of_id("entity", id_)
-        row, graph = id_ - entities, self.binder.graph
         head, relation, tail = graph.entities.label(graph.head[row]), graph.relations.label(graph.relation[row]), graph.tail[row]
-        said = f"statement: {head} - {relation} - {graph.entities.label(tail)}"
-        return Binding("other", f"_:r{row}", said, {"type": "bnode", "value": f"r{row}"})
+        label = f"statement: {head} - {relation} - {graph.value_label(tail)}"
+        return Binding("other", f"_:r{row}", label, {"type": "bnode", "value": f"r{row}"})
 
     def values(self, place: int, deadline: Deadline = NEVER) -> IntArray:
         """Returns the known values of the answer variables: (n, A)."""
@@ -179,16 +196,20 @@ class JoinedRows:
         return np.asarray(values[(values < entities).all(axis=1)])
 
     def among(self, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[bool]:
-        """Says which of some rows are known."""
+        """Returns which of these rows are known."""
         if self.exact and self.count <= LISTED:
             return [False] * len(rows)  # all known values were left out already
-        return [self._holds(row, deadline) for row in rows]
-
-    def _holds(self, row: Bindings, deadline: Deadline) -> bool:
         (alternative,) = self.request.alternatives
-        ids = self.binder.graph.entities.id
-        given = {variable: ids(one.value) for variable in alternative.query.answers if (one := row[variable.name]) is not None}
-        return solve(self.known, alternative.query, given=given, deadline=deadline).count > 0
+        answers, ids = alternative.query.answers, self.binder.graph.entities.id
+        if not answers or not rows:
+            return [self.count > 0] * len(rows)
+        # The value of a variable that the request gives is the same in all rows.
+        values = [tuple(ids(one.value) for v in answers if (one := row[v.name]) is not None) for row in rows]
+        known = set[tuple[int, ...]]()
+        for query in self.parts:
+            found = solve(self.known, query, answers, deadline=deadline, among=np.array(values)).rows(deadline=deadline)
+            known.update(zip(*(found[variable].tolist() for variable in answers), strict=True))
+        return [row in known for row in values]
 
 
 class StoreRows:
@@ -197,10 +218,10 @@ class StoreRows:
     def __init__(self, request: SparqlRequest, graph: Graph, store: KnownStore, most: int, deadline: Deadline) -> None:
         self._request, self._binder, self._store = request, Binder(graph), store
         self._text = request.text if request.text is not None else _text_of(request, graph)
-        most = 1 if request.form == "ASK" else most
-        found = self._query(self._text, most, deadline)
+        one = request.form == "ASK" or (request.form == "CONSTRUCT" and request.distinct and not request.shown)
+        found = self._query(self._text, 1 if one else most, deadline)
         self._relations = request.relations
-        self._rows, self.exact = self._bindings(found), found.complete or request.form == "ASK"
+        self._rows, self.exact = self._bindings(found, request.shown), found.complete or one
         self.count = len(self._rows)
 
     def rows(self, limit: int | None, offset: int, deadline: Deadline = NEVER) -> list[Bindings]:
@@ -225,10 +246,39 @@ class StoreRows:
                     found.add(ids)
         return np.array(sorted(found), np.int64).reshape(len(found), len(names))
 
+    def with_facts(self, alternative: Alternative, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[list[Bindings]]:
+        """Returns, for each of some rows, the known literals that go with it: what the patterns with literals of an alternative bind."""
+        holders = list(dict.fromkeys(fact.subject.name for fact in alternative.facts if isinstance(fact.subject, Variable)))
+        literals = list(dict.fromkeys(fact.value.name for fact in alternative.facts if fact.value is not None))
+        keys = [tuple(self._term(row[name]) for name in holders) for row in rows]
+        asked = list(dict.fromkeys(key for key in keys if "UNDEF" not in key))
+        variables, patterns = " ".join(f"?{name}" for name in holders), " ".join(fact.text for fact in alternative.facts)
+        found: dict[tuple[str, ...], list[Bindings]] = {}
+        for start in range(0, len(asked), _CHECKED):
+            lines = " ".join(f"({' '.join(key)})" for key in asked[start : start + _CHECKED])
+            found_rows = self.select("*", f"VALUES ({variables}) {{ {lines} }} {patterns}", deadline=deadline)
+            for row in self._bindings(found_rows, (*holders, *literals)):
+                found.setdefault(tuple(self._term(row[name]) for name in holders), []).append({name: row[name] for name in literals})
+        return [found.get(key, []) for key in keys]
+
+    def entities(self, alternative: Alternative, most: int, deadline: Deadline = NEVER) -> dict[tuple[int, ...], None]:
+        """Returns what the query of an alternative finds without its patterns with literals, as ids: at most this many rows."""
+        answers = alternative.query.answers
+        found: dict[tuple[int, ...], None] = {}
+        for row in self._query(write_sparql(alternative.query, self._binder.graph.names), most, deadline).rows:
+            bound = [self._binder.of_term(row[one.name], one.name in self._relations) for one in answers]
+            ids = [self._id(one, variable.name in self._relations) for one, variable in zip(bound, answers, strict=True)]
+            found |= {tuple(id_ for id_ in ids if id_ is not None): None} if None not in ids else {}
+        return found
+
+    def select(self, columns: str, block: str, most: int = LISTED, deadline: Deadline = NEVER) -> Rows:
+        """Asks the store for another block, with the declarations of the request."""
+        return self._query(f"{self._text[: self._request.body]} SELECT {columns} {{ {block} }}", most, deadline)
+
     def among(self, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[bool]:
-        """Says which of some rows are known."""
-        known = self._keys
-        found = [row_key(row) in known for row in rows]
+        """Returns which of these rows are known."""
+        keys = [row_key(row) for row in rows]
+        found = [key in self._keys for key in keys]
         if self.exact or self._request.form == "ASK":
             return found
         names = [f"?{name}" for name in self._request.shown]
@@ -237,8 +287,8 @@ class StoreRows:
             lines = " ".join(f"({' '.join(self._term(row[name[1:]]) for name in names)})" for row in part)
             begin = self._request.body
             text = f"{self._text[:begin]} SELECT * {{ {{ {self._text[begin:]} }} VALUES ({' '.join(names)}) {{ {lines} }} }}"
-            checked = {row_key(row) for row in self._bindings(self._query(text, LISTED, deadline))}
-            found[start : start + _CHECKED] = [row_key(row) in checked for row in part]
+            checked = set(map(row_key, self._bindings(self._query(text, LISTED, deadline), self._request.shown)))
+            found[start : start + _CHECKED] = [key in checked for key in keys[start : start + _CHECKED]]
         return found
 
     @cached_property
@@ -251,7 +301,7 @@ class StoreRows:
         assert isinstance(found, Rows), "a request is written as SELECT"
         return found
 
-    def _bindings(self, found: Rows) -> list[Bindings]:
+    def _bindings(self, found: Rows, names: Sequence[str]) -> list[Bindings]:
         cache: dict[tuple[str, str, bool], Binding] = {}
 
         def binding(name: str, term: Mapping[str, Any]) -> Binding:
@@ -262,9 +312,7 @@ class StoreRows:
                 cache[key] = self._binder.of_term(term, key[2])
             return cache[key]
 
-        self._relations = self._request.relations
-        shown = self._request.shown
-        return [{name: binding(name, row[name]) if name in row else None for name in shown} for row in found.rows]
+        return [{name: binding(name, row[name]) if name in row else None for name in names} for row in found.rows]
 
     def _id(self, binding: Binding | None, relation: bool) -> int | None:
         if binding is None or binding.kind != ("relation" if relation else "entity"):
@@ -281,13 +329,13 @@ class StoreRows:
 
 
 def row_key(row: Bindings) -> tuple[object, ...]:
-    """Returns what tells a row apart from others."""
+    """Returns a key that is equal for equal rows only."""
     return tuple(None if one is None else (one.kind, one.value, (one.term or {}).get("xml:lang")) for one in row.values())
 
 
 def _text_of(request: SparqlRequest, graph: Graph) -> str:
-    """Writes a request that is no text in SPARQL."""
+    """Writes a request that does not come from a text in SPARQL."""
     if len(request.alternatives) > 1:
         raise UnsupportedError("a request with several alternatives is asked as a text. Write it in SPARQL")
     query: Query = request.query
-    return query.sparql(graph.names)
+    return write_sparql(query, graph.names)

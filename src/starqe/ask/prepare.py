@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from starqe.ask.answerer import Answerer
-from starqe.folders import locked
+from starqe.ask.continuing import Before
+from starqe.folders import check_free, locked
 from starqe.kg import Graph, hold_out_validation
 from starqe.learn import EncoderScorer, Lesson, QueryLesson, Recipe, Run, RunFolder, Trainer, preset
 from starqe.learn.train import Counters
@@ -27,14 +28,14 @@ from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
-from starqe.reason.reasoner import Reasoner, fit_reasoner, save_reasoner
+from starqe.reason.reasoner import Reasoner, check_calibration_fits, fit_reasoner, save_reasoner
 
 VALIDATION = 150
 """The number of validation queries per shape to fit and to choose by."""
 COMPOSED, VALIDATION_COMPOSED = ("2u", "up", "2in", "pin", "2cp"), 40
 """The shapes with union, negation and open values that the mixture is fitted on too, and the number of queries of each."""
-TRAINING, TRAINING_PER_MINUTE = 20_000, 2_000
-"""The number of training queries per shape: at most, and per minute of a shorter fit."""
+TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
+"""The number of training queries per shape: at most, per minute of a shorter fit, and at least."""
 SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
 ENCODER_SHARE = 0.5
@@ -56,7 +57,7 @@ DRAWING, ENCODER, ONE_HOP, CALIBRATING = "drawing queries", "training the encode
 """The stages of a fit, in their order."""
 
 Note = Callable[[str, dict[str, Any]], None]
-"""Told the stage of a fit and what is known about it: ``progress`` from 0 to 1, ``seconds`` in this stage, and more by stage."""
+"""Called with the stage of a fit and what is known about it: ``progress`` from 0 to 1, ``seconds`` in this stage, and more by stage."""
 
 
 def drawn_queries(graph: Graph, split: str, count: int, seed: int = 0) -> dict[str, QueryTable]:
@@ -95,10 +96,10 @@ def calibrate(
         run: The run of a trained encoder.
         predictor: The run of a one-hop predictor; left out, the one that the run has from before, or else the encoder predicts
             single edges too.
-        validation: Queries of the split valid; drawn as people ask them if left out.
+        validation: Queries of the split valid; sampled as people ask them if left out.
         settings: How the executor works.
-        seed: Decides what is drawn.
-        step: Told the share of the work that is done.
+        seed: Decides what is sampled.
+        step: Called with the share of the work that is done.
 
     Raises:
         MismatchError: The predictor was trained on another graph.
@@ -136,7 +137,7 @@ def with_validation(graph: Graph, seed: int = 0) -> Graph:
     Raises:
         InputError: No statement of train can be held out.
     """
-    return graph if len(graph.known(["valid"])) else hold_out_validation(graph, HELD_OUT, seed)
+    return graph if len(graph.entity_part.known(["valid"])) else hold_out_validation(graph, HELD_OUT, seed)
 
 
 def fit(
@@ -148,6 +149,7 @@ def fit(
     note: Note = lambda *_: None,
     spent: float = 0.0,
     memory: int | None = None,
+    before: Before | None = None,
 ) -> Answerer:
     """Trains an encoder and a one-hop predictor on a graph within a limit of time, and calibrates them: they can be asked then.
 
@@ -157,26 +159,29 @@ def fit(
         minutes: The time for everything. What is not training is measured, and training has the rest, but at least `LEAST_TRAINING`.
         seed: Decides everything that is random.
         resume: Continue what is there, wherever it was interrupted.
-        note: Told of every stage and its progress.
+        note: Called with every stage and its progress.
         spent: The seconds of the time that have gone already, such as for reading the graph.
         memory: The bytes that the process may take; what is free if left out. Training that does not fit is refused.
+        before: The run to go on from: what it knows is kept, and what is new begins as the mean of what fills the same places.
 
     Raises:
         InputError: Nothing of the graph can be held out.
-        MismatchError: The run that is there is of another graph.
-        StorageError: Something stands there already, another command trains or calibrates it, or it cannot be written.
+        MismatchError: The run that is there is of another graph, or the run to go on from has learned validation statements.
+        StorageError: The folder exists already, another command trains or calibrates it, or it cannot be written.
     """
     began, budget = time.perf_counter(), 60 * minutes
-    graph = with_validation(graph, seed)
+    check_free(out, overwrite=True)  # a file is refused before queries are sampled
+    graph = (before.with_validation(graph.whole) if before else with_validation(graph.whole, seed)).entity_part
     note(DRAWING, {"progress": 0.0, "seconds": 0.0})
-    count = max(1_000, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
+    count = max(TRAINING_LEAST, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
     drawn = {name: sample(graph, shape, count, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
     queries = {name: table for name, table in drawn.items() if len(table)}
     validation = drawn_queries(graph, "valid", VALIDATION, seed)
-    encoder, one_hop = recipes_for(graph, queries, seed, count)
-    run = (Run.open_or_create if resume else Run.create)(out, encoder, graph)
+    encoder, one_hop = before.recipes(queries, seed, count) if before else recipes_for(graph, queries, seed, count)
+    starts = before.starts(graph) if before else (None, None)
+    run = (Run.open_or_create if resume else Run.create)(out, encoder, graph, starts[0])
     with locked(out):
-        predictor = (PredictorRun.open_or_create if resume else PredictorRun.create)(out / PREDICTOR, one_hop, graph)
+        predictor = (PredictorRun.open_or_create if resume else PredictorRun.create)(out / PREDICTOR, one_hop, graph, starts[1])
         return _fit_models(
             run, predictor, queries, validation, max(budget - spent, LEAST_TRAINING * budget), began, resume, seed, note, memory
         )
@@ -195,6 +200,7 @@ def _fit_models(
     memory: int | None,
 ) -> Answerer:
     """Measures what validation and calibration cost, trains both models in the rest of the time, and calibrates them."""
+    check_calibration_fits(run, predictor, ReasonSettings(), memory)
     questions = PredictLesson(predictor)
     untrained = EncoderScorer(Encoder(run.recipe.model, run.space, 0).eval(), run.graph, run.recipe.train.variant)
     untrained_one_hop = PredictorScorer(predictor.new_predictor().eval())
@@ -241,13 +247,13 @@ def _train(
     memory: int | None,
 ) -> Counters:
     """Trains one model, or continues it; a training that was finished before is left as it is."""
-    told = {"of_seconds": seconds, "baseline_mrr": baseline}
-    expected = min(validation_seconds, seconds / 4)  # a guess that is too high must not leave the time unused
-    trainer = Trainer(run, lesson, seconds / 60, lambda line: note({**line, **told}), expected, memory)
+    about = {"of_seconds": seconds, "baseline_mrr": baseline}
+    expected = min(validation_seconds, seconds / 4)  # an estimate that is too high must not leave time unused
+    trainer = Trainer(run, lesson, seconds / 60, lambda line: note({**line, **about}), expected, memory)
     if resume:
         trainer.resume()
     if not trainer.counters.finished:
-        note({"progress": trainer.progress, "seconds": trainer.counters.seconds, "queries": trainer.counters.queries, **told})
+        note({"progress": trainer.progress, "seconds": trainer.counters.seconds, "queries": trainer.counters.queries, **about})
     return trainer.train()
 
 
@@ -271,7 +277,7 @@ def calibration_costs(
     def weights(tables: Mapping[str, QueryTable]) -> object:
         return fit_weights(graph, encoder, executor, tables)
 
-    weights(fewer)  # builds what is built once
+    weights(fewer)  # builds caches, outside the measurement
     return CalibrationCosts(
         _seconds(lambda: fit_one_hop(graph, one_hop, facts)) * FACTS / facts,
         # The weights of the mixture and the probabilities of its answers each take a pass of encoder and executor.
@@ -286,7 +292,7 @@ def _encoder_validation(encoder: EncoderScorer, graph: Graph, validation: Mappin
     def measured() -> object:
         return evaluate(encoder, few, len(graph.entities), Measure(replicates=0))
 
-    measured()  # builds what is built once
+    measured()  # builds caches, outside the measurement
     return _seconds(measured) * sum(map(len, validation.values())) / max(sum(map(len, few.values())), 1)
 
 

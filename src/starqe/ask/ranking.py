@@ -1,4 +1,4 @@
-"""The best candidates of queries that are not known to be answers, with their probabilities; the last rankings are remembered."""
+"""The best candidates of queries that are not known answers, with their probabilities; recent rankings are cached."""
 
 import threading
 from collections.abc import Sequence
@@ -13,19 +13,20 @@ from starqe.errors import QueryError, UnsupportedError
 from starqe.kg import Graph
 from starqe.queries import And, Query, Shape
 from starqe.queries.formula import disjuncts
+from starqe.queries.layout import table_of_query
 from starqe.queries.table import QueryTable, stack
 from starqe.ragged import FloatArray, IntArray
 from starqe.reason.executor.executor import Executor
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, Mixture, log_truth
-from starqe.reason.probability import FEATURES, best_candidates, probabilities
+from starqe.reason.probability import FEATURES, answer_features, probabilities
 
 MOST_PREDICTED = 100
-"""Number of predicted answers at most, where neither top nor LIMIT is given."""
+"""Maximum number of predicted answers if neither top nor LIMIT is given."""
 CUT = "not every candidate was tried (the search was cut), so better predictions may exist"
 """The note to predictions of a query whose candidates are too many."""
 _BATCH = 32
-_KEPT, _KEPT_OF_EACH = 256, 1_000  # how many rankings are remembered, and how much of each
+_KEPT, _KEPT_OF_EACH = 256, 1_000  # number of cached rankings, and candidates of each
 
 Ranked = list[tuple[tuple[int, ...], float]]
 """Values of the answer variables, by their ids, with their probabilities; the most probable first."""
@@ -42,7 +43,7 @@ class Wanted:
 
 @dataclass
 class _Found:
-    """What there is for one query: its ranking, and what a reader should know about it."""
+    """The result for one query: its ranking, and a note about it if there is one."""
 
     ranked: Ranked = field(default_factory=list)
     note: str = ""
@@ -57,8 +58,8 @@ class Ranking:
 
     def __init__(self, graph: Graph, mixture: Mixture, executor: Executor, probability: Logistic) -> None:
         self._graph, self._mixture, self._executor, self._probability = graph, mixture, executor, probability
-        self._kept: dict[tuple[Query, int], tuple[int, Ranked]] = {}  # how many were asked for, and those that there are
-        self._lock = threading.Lock()  # around what is remembered; not around the arithmetic
+        self._kept: dict[tuple[Query, int], tuple[int, Ranked]] = {}  # number of candidates asked for, and the ranking
+        self._lock = threading.Lock()  # protects the cache, not the arithmetic
 
     def best(self, wanted: Sequence[Wanted], deadline: Deadline = NEVER) -> list[tuple[Ranked, str]]:
         """Returns the best candidates of every query, and a note where some may have been missed.
@@ -97,7 +98,7 @@ class Ranking:
         if len(query.answers) != 1 or (parts := disjuncts(query.formula)) is None or any(atom.fact for atom in query.all_atoms):
             return []
         with suppress(QueryError, UnsupportedError):
-            return [Query(And(part), query.answers).to_table(self._graph) for part in parts]
+            return [table_of_query(Query(And(part), query.answers), self._graph) for part in parts]
         return []
 
     def _execute(self, wanted: Wanted, deadline: Deadline) -> _Found:
@@ -118,17 +119,16 @@ class Ranking:
         tables = [stack([table for _, table in of_shape]) for of_shape in by_shape.values()]
         numbers = [i for of_shape in by_shape.values() for i, _ in of_shape]
         shapes = [shape for shape, of_shape in by_shape.items() for _ in of_shape]
-        # Whoever asks for few may ask for more, or for reasons, next.
+        # A client that asks for few often asks for more, or for reasons, next.
         most = max(MOST_PREDICTED, *(wanted[i].count for i in numbers))
-        with torch.inference_mode():
-            parts = [(table, np.arange(len(table))) for table in tables]
-            scores = self._mixture.scores_of(parts, torch.empty(len(members), len(self._graph.entities)), deadline)
-            best = best_candidates(scores, [wanted[i].known[:, 0] for i in numbers], most)
-        chances = probabilities(self._probability, shapes, best)
+        size = len(self._graph.entities)
+        known = [ids[ids < size] for ids in (wanted[i].known[:, 0] for i in numbers)]  # others are newer than the model
+        best = self._mixture.best([(table, np.arange(len(table))) for table in tables], most, known, deadline)
+        chances = probabilities(self._probability, answer_features(shapes, best, [len(ids) for ids in known]))
         found = []
         for place, i in enumerate(numbers):
-            finite = np.isfinite(best.scores[place])
-            ids = ((id_,) for id_ in best.entities[place][finite].tolist())
+            finite = best.scores[place].isfinite().numpy()
+            ids = ((id_,) for id_ in best.ids[place][finite].tolist())
             ranked: Ranked = list(zip(ids, chances[place][finite].tolist(), strict=True))
             found.append((i, ranked))
         return found
@@ -154,7 +154,7 @@ def either(rankings: Sequence[Ranked]) -> Ranked:
 
 
 def tuple_probabilities(fitted: Logistic, truths: FloatArray, known: int) -> FloatArray:
-    """Computes the probabilities of candidates that the executor alone has ranked, the truest first: (K,).
+    """Computes the probabilities of candidates that the executor alone has ranked, in descending order of truth: (K,).
 
     There is no fit of their own for formulas beyond shapes. They get that of the class "mixed", with the logarithm of the truth as
     the score, and the share among the candidates that were found. A probability never exceeds the truth, and never rises along the ranking.

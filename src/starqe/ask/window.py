@@ -7,12 +7,12 @@ from starqe.ask.ranking import MOST_PREDICTED
 from starqe.queries.sparql.request import SparqlRequest
 
 THRESHOLD = 0.5
-"""The least probability of a predicted answer, where neither top nor LIMIT is given."""
+"""The lowest probability of a predicted answer if neither top nor LIMIT is given."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How much is shown at most, beside what the query says by LIMIT and OFFSET."""
+    """Limits on the rows that are shown, besides LIMIT and OFFSET of the query."""
 
     top: int | None = None
     """At most this many known rows, and at most this many predicted ones."""
@@ -43,7 +43,7 @@ def window(request: SparqlRequest, known_rows: KnownRows, cut: Cut) -> Window:
     """Returns the rows to show: LIMIT and OFFSET choose from the sequence, then top and the service's limits cut each part."""
     wanted = [most for most in (request.limit, cut.top) if most is not None]
     known = min([*wanted, *([] if cut.max_known is None else [cut.max_known])], default=None)
-    # A number of rows that is not exact is larger than anything that is listed.
+    # If the number of rows is not exact, it is larger than any list.
     reachable = [max(0, known_rows.count - request.offset)] if known_rows.exact else []
     known_capped = cut.max_known is not None and min([*wanted, *reachable], default=cut.max_known + 1) > cut.max_known
     room = 0 if cut.known_only else MOST_PREDICTED

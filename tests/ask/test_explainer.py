@@ -4,34 +4,19 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from starqe.ask import Answer, Binding
-from starqe.ask.explain import ABSENCE, GUESS, PROOF, Explainer
+from starqe.ask.explainer import ABSENCE, GUESS, PROOF, Explainer
+from starqe.deadline import Deadline
 from starqe.errors import InputError
 from starqe.kg import Statement, graph_of
 from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Same
-from starqe.queries.gaps import Gaps
 from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.reason import Executor
+from tests.reason.prizes import PRIZES, Even
 
-GRAPH = graph_of(
-    [
-        Statement("curie", "award", "nobel", (("when", "1911"), ("field", "chemistry"))),
-        Statement("curie", "award", "nobel", (("when", "1903"), ("field", "physics"))),
-        Statement("curie", "award", "davy"),
-        Statement("curie", "bornIn", "warsaw"),
-        Statement("meitner", "bornIn", "vienna"),
-        Statement("meitner", "award", "davy"),
-    ]
-)
 X, Y, P, W = map(Variable, "xypw")
-
-
-class Even:
-    def probabilities(self, _gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
-        return out.fill_(0.25)
 
 
 def probability(_request: SparqlRequest, _place: int, query: Query, ids: tuple[int, ...], _deadline: object) -> float:
@@ -39,7 +24,7 @@ def probability(_request: SparqlRequest, _place: int, query: Query, ids: tuple[i
     return len(query.answers) / 10 + sum(ids) / 1000
 
 
-EXPLAINER = Explainer(Executor(GRAPH.known(["train"]), Even()), None, probability, calibrated=True)  # type: ignore[arg-type]
+EXPLAINER = Explainer(Executor(PRIZES.known(["train"]), Even()), None, probability, calibrated=True)  # type: ignore[arg-type]
 NO_PRIZE = Query(And((Atom(X, "bornIn", Y), Not(Atom(X, "award", "nobel")))), (X, Y))
 
 
@@ -70,12 +55,12 @@ def test_a_row_of_the_answers_is_explained_as_it_is():
 
 def test_a_predicted_row_is_explained_by_its_best_way():
     found = EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), {"x": "curie", "y": "warsaw"})
-    ids = [GRAPH.entities.id(name) for name in ("curie", "warsaw")]
+    ids = [PRIZES.entities.id(name) for name in ("curie", "warsaw")]
     assert (found.answer.known, found.answer.probability) == (False, pytest.approx(0.2 + sum(ids) / 1000))
     assert found.derivation.truth == 0  # the graph has what must not be
     assert found.note == f"{GUESS}."
     only = EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), "chemistry")
-    assert only.answer.probability == pytest.approx(0.1 + GRAPH.entities.id("chemistry") / 1000)
+    assert only.answer.probability == pytest.approx(0.1 + PRIZES.entities.id("chemistry") / 1000)
 
 
 def test_relations_are_named_like_entities():
@@ -106,11 +91,11 @@ def test_what_values_gives_is_part_of_the_row():
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [({"z": "curie"}, r"columns of the query \(x, y\), found 'z'"), ("nobody", "nobody"), ({"x": "curie", "y": "nowhere"}, "nowhere")],
 )
-def test_a_row_that_cannot_be_one_is_refused(row, told):
-    with pytest.raises(InputError, match=told):
+def test_a_row_that_cannot_be_one_is_refused(row, message):
+    with pytest.raises(InputError, match=message):
         EXPLAINER.explain(SparqlRequest.of(NO_PRIZE), row)
 
 
@@ -119,3 +104,14 @@ def test_a_union_of_comparisons_is_explained():
     (_, union) = EXPLAINER.explain(SparqlRequest.of(query), "meitner").derivation.root.parts  # type: ignore[union-attr]
     assert (union.kind, union.chosen, [part.truth for part in union.parts]) == ("any", 1, [0, 1])
     assert np.isclose(union.truth, 1)
+
+
+def test_a_known_answer_with_many_open_variables_on_a_hub_is_proved_by_the_first_match():
+    """400 members, and ten variables that may be any of them: 400^10 ways to hold, of which one is needed."""
+    graph = graph_of([Statement(f"m{number:03}", "in", "hub") for number in range(400)])
+    explainer = Explainer(Executor(graph.known(["train"]), Even()), None, probability, calibrated=True)  # type: ignore[arg-type]
+    several = [Variable(f"v{number}") for number in range(10)]
+    request = SparqlRequest.of(Query.conjunction([Atom(X, "in", "hub"), *(Atom(one, "in", "hub") for one in several)], "x"))
+    found = explainer.explain(request, "m007", deadline=Deadline(processor_seconds=10.0))
+    assert (found.answer.known, found.assignment["x"]) == (True, "m007")
+    assert [reason.fact for reason in found.reasons] == [True] * 11

@@ -1,6 +1,6 @@
 """Makes explanations: the statements that prove a known answer, or the best way in which a predicted one could hold."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,6 +16,7 @@ from starqe.kg import Vocabulary
 from starqe.queries import Atom, Query, Variable
 from starqe.queries.formula import relation_variables
 from starqe.queries.gaps import gaps_of
+from starqe.queries.layout import table_of_query
 from starqe.queries.shape import ONE_HOP, Shape
 from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.reason.executor.derivation import Contribution, Derivation, Reason, groups_of, replaced
@@ -57,15 +58,31 @@ class Explainer:
             DeadlineError: The time is up.
         """
         chosen = self._chosen(request, row)
+        if (proof := self._proof(request, chosen, deadline)) is not None:
+            return proof
+        options = [(self._derived(alternative.query, values, deadline), alternative, values) for alternative, values in chosen]
+        found, alternative, values = max(options, key=lambda option: option[0].truth)
+        return self._predicted(request, alternative, values, found, deadline)
+
+    def proof(self, request: SparqlRequest, row: Row, deadline: Deadline = NEVER) -> Explanation | None:
+        """Explains a known row; None if it is not known.
+
+        Raises:
+            InputError: The row has a column or a value that the query does not.
+            DeadlineError: The time is up.
+        """
+        return self._proof(request, self._chosen(request, row), deadline)
+
+    def _proof(
+        self, request: SparqlRequest, chosen: Sequence[tuple[Alternative, dict[str, int]]], deadline: Deadline
+    ) -> Explanation | None:
         for alternative, values in chosen:
             ids = [values.get(variable.name) for variable in alternative.query.answers]
             if (found := self.executor.explain_known(alternative.query.plain_form(), ids, deadline)) is not None:
                 answer = self._answer(request, alternative, values, known=True, probability=1.0)
                 relies = any(part.kind == "not" for part in groups_of(found.root))
                 return Explanation(alternative.query, answer, found, f"{PROOF} {ABSENCE}" if relies else PROOF)
-        options = [(self._derived(alternative.query, values, deadline), alternative, values) for alternative, values in chosen]
-        found, alternative, values = max(options, key=lambda option: option[0].truth)
-        return self._predicted(request, alternative, values, found, deadline)
+        return None
 
     def _predicted(
         self, request: SparqlRequest, alternative: Alternative, values: Mapping[str, int], found: Derivation, deadline: Deadline
@@ -91,12 +108,14 @@ class Explainer:
 
     def _chosen(self, request: SparqlRequest, row: Row) -> list[tuple[Alternative, dict[str, int]]]:
         """Returns the alternatives that bind the columns of a row, each with the row's values of its answer variables, by ids."""
+        if not request.predicted:
+            raise UnsupportedError("an explanation is made of statements between entities, and this query asks for literals only")
         graph, found = self.executor.known.graph, []
         values = _values(request, row)
         if lost := values.keys() - {*request.shown}:
             columns = ", ".join(request.shown) or "none"
             raise InputError(f"a row has values for columns of the query ({columns}), found {min(lost)!r}. Leave it out")
-        for alternative in request.alternatives:
+        for _, alternative in request.predicted:
             given = {variable.name: graph.entities.id(entity) for variable, entity in alternative.given}
             if not values.keys() <= alternative.bound:
                 continue
@@ -104,8 +123,8 @@ class Explainer:
             if all(given.get(name, id_) == id_ for name, id_ in ids.items()):
                 found.append((alternative, {name: id_ for name, id_ in ids.items() if name not in given}))
         if not found:
-            told = ", ".join(f"{name}: {value}" for name, value in values.items())
-            raise InputError(f"a row has the values that VALUES gives, and columns that the query binds together, found {told}")
+            shown = ", ".join(f"{name}: {value}" for name, value in values.items())
+            raise InputError(f"a row has the values that VALUES gives, and columns that the query binds together, found {shown}")
         # A row that leaves a column open belongs to the alternatives that leave it open too, if there are any.
         return sorted(found, key=lambda option: len(option[0].bound & {*request.shown} - values.keys()))
 
@@ -128,7 +147,7 @@ class Explainer:
 def _values(request: SparqlRequest, row: Row) -> dict[str, str]:
     """Returns the values of a row by column."""
     if isinstance(row, Answer):
-        named = ("entity", "relation")  # a label or a count is nothing that statements prove
+        named = ("entity", "relation")  # statements do not prove a label or a count
         return {name: binding.value for name, binding in row.bindings.items() if binding is not None and binding.kind in named}
     if isinstance(row, str):
         if not request.shown:
@@ -150,7 +169,7 @@ def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, de
         UnsupportedError: The query has no shape.
         DeadlineError: The time is up.
     """
-    table, row = query.to_table(executor.known.graph), np.array([0])
+    table, row = table_of_query(query, executor.known.graph), np.array([0])
     with torch.inference_mode():
         result = executor.truths(table, row, deadline=deadline)
         shares = mixture.encoder_shares(table, row, torch.empty(1, len(executor.known.graph.entities)))
@@ -168,7 +187,7 @@ def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ..
     for pair in atom.qualifiers:
         rest = tuple(other for other in atom.qualifiers if other != pair)
         asked = Atom(atom.head, atom.relation, target, rest) if reason.given == "head" else Atom(target, atom.relation, atom.tail, rest)
-        table = Query.conjunction([asked], target.name).to_table(graph, shapes=shapes)
+        table = table_of_query(Query.conjunction([asked], target.name), graph, shapes=shapes)
         pairs = [(graph.relations.id(str(relation)), graph.entities.id(str(value))) for relation, value in rest]
         if executor.known.holds(head, relation, tail, pairs):
             without = 1.0
