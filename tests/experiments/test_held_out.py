@@ -30,15 +30,22 @@ def test_a_held_out_fact_is_asked_with_all_its_qualifiers() -> None:
     assert table.answers[0].tolist() == [graph.entities.id("a")]
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.full), pytest.param(5, marks=pytest.mark.slow)])
-def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequency(tmp_path: Path, seeds: int) -> None:
+SHORT = ("train.epochs=8", "train.queries_per_shape=600", "train.learning_rate=0.004")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "settings", "gain"), [pytest.param(1, SHORT, 3, marks=pytest.mark.full), pytest.param(5, (), 5, marks=pytest.mark.slow)]
+)
+def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequency(
+    tmp_path: Path, seeds: int, settings: tuple[str, ...], gain: float
+) -> None:
     graph = embedded_graph()
     generate(graph, tmp_path / "queries", splits=("train", "valid"))
     queries, validation = load_queries(tmp_path / "queries", "train"), load_queries(tmp_path / "queries", "valid", limit=200)
     ours, frequency = [], []
     for seed in range(seeds):
         table = held_out_table(graph, COUNT, seed)
-        run = Run.create(tmp_path / str(seed), preset("demo").with_settings([f"seed={seed}"]), graph)
+        run = Run.create(tmp_path / str(seed), preset("demo").with_settings([f"seed={seed}", *settings]), graph)
         lesson = QueryLesson(run, queries, validation)
         assert not _facts(lesson.queries.tables) & _facts([table])
         Trainer(run, lesson).train()
@@ -46,11 +53,11 @@ def test_held_out_facts_of_the_embedded_graph_are_predicted_better_than_by_frequ
             rows = evaluate(scorer, {"1p": table}, len(graph.entities), Measure(protocol="strict", replicates=0), graph=graph)
             found += [row.ours for row in rows if (row.metric, row.shape, row.average) == ("MRR", "1p", "macro")]
     print(f"MRR of {COUNT} held-out facts, {seeds} seeds: starqe {np.round(ours, 1)}, frequency {np.round(frequency, 1)}")
-    assert np.mean(ours) > np.mean(frequency) + 5
+    assert np.mean(ours) > np.mean(frequency) + gain
 
 
 def _facts(tables: list[QueryTable]) -> set[tuple[int, int, int]]:
-    """Gives the facts that queries of one edge have as a whole: head, relation and tail."""
+    """Returns the facts that queries of one edge have as a whole: head, relation and tail."""
     found = set()
     for table in (table for table in tables if len(table.shape.edges) == 1):
         inverse = table.shape.edges[0][0] == "?"

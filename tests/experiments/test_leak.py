@@ -14,7 +14,7 @@ import torch
 
 from starqe.ask import Answerer, calibrate
 from starqe.kg import SPLITS, Graph, embedded_graph
-from starqe.kg.draft import canonical
+from starqe.kg.graph import canonical
 from starqe.learn import EncoderScorer, QueryLesson, Run, Trainer, preset
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Scorer
@@ -41,7 +41,7 @@ def with_columns(graph: Graph, tail: np.ndarray, split: np.ndarray) -> Graph:
 
 
 def shuffled(graph: Graph, *splits: str) -> Graph:
-    """Gives the graph with the tails of the statements of these splits in another order."""
+    """Returns the graph with the tails of the statements of these splits in another order."""
     tail = graph.tail.copy()
     moved = graph.known(splits).rows
     tail[moved] = tail[generator(0, "shuffle").permutation(moved)]
@@ -52,7 +52,7 @@ def shuffled(graph: Graph, *splits: str) -> Graph:
 
 
 def leaking_test(graph: Graph) -> Graph:
-    """Gives the graph in which whoever looks valid up sees the statements of test: a leak, on purpose."""
+    """Returns the graph in which the statements of test are valid ones: a leak, on purpose."""
     return with_columns(graph, graph.tail, np.minimum(graph.split, SPLITS.index("valid")).astype(graph.split.dtype))
 
 
@@ -95,7 +95,7 @@ def trained_predictor(graph: Graph, folder: Path, splits: str = '["train"]') -> 
 
 
 def first_encoder(graph: Graph) -> EncoderScorer:
-    """An encoder with its first weights: they hang on nothing but the seed."""
+    """An encoder with its first weights: they depend on the seed alone."""
     recipe = preset("demo").with_settings(SIZE)
     run = Run(Path(), recipe, graph)
     return EncoderScorer(Encoder(recipe.model, run.space, recipe.seed).eval(), graph, recipe.train.variant)
@@ -130,7 +130,7 @@ LEAKS: dict[str, tuple[Collection[str], Make]] = {
 
 
 def changed_shapes(made: tuple[Collection[str], Make], graphs: tuple[Graph, Graph], asked: Tables, folder: Path) -> list[str]:
-    """Gives the shapes for which some score is not the same on both graphs."""
+    """Returns the shapes for which some score is not the same on both graphs."""
     shapes, make = made
     tables = {shape: asked[shape] for shape in shapes if shape in asked}
     own, other = (scores(make(graph, folder / str(number)), tables, len(graph.entities)) for number, graph in enumerate(graphs))

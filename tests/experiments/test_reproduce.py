@@ -1,7 +1,6 @@
 """Reproduction: every table of the embedded graph, with models of seconds, and what is kept when it is interrupted."""
 
 import csv
-import itertools
 import json
 import os
 import shutil
@@ -18,18 +17,16 @@ from filelock import FileLock
 
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
 from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, regime_recipe, reproduce
-from starqe.experiments.findings import FINDINGS, verdicts
 from starqe.experiments.model_tables import against_paper, exchange_anchors
-from starqe.experiments.train_rows import passes, plan, shares, unequal
+from starqe.experiments.reasoning import shapes_table
+from starqe.experiments.train_rows import passes, plan, row_recipe, shares, unequal
 from starqe.folders import LOCK
 from starqe.kg import Statement, graph_of, save_graph
 from starqe.learn import Run, as_run, preset
-from starqe.measure.metrics import AVERAGES
-from starqe.measure.paper import PAPER, published
 from starqe.measure.rows import AVERAGE, Row
-from starqe.queries import SHAPES, generate, load_queries
+from starqe.queries import MORE_SHAPES, SHAPES, generate, load_queries
+from tests.experiments.test_findings import MRR
 
-MRR = Row(name="", shape=AVERAGE, metric="MRR", average="macro", protocol="paper", n=9, seed=0, ours=None)
 SMALL = Settings(budget=0.02, limit=10, sources=("all splits",), minimum=2)
 
 
@@ -59,7 +56,9 @@ def fresh(work: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.full
 @pytest.mark.parametrize("table", TABLES)
-def test_every_cell_of_every_table_is_filled_and_written_in_every_form(work: Path, table: str) -> None:
+def test_every_cell_of_every_table_is_filled_and_written_in_every_form(work: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # All further shapes but one are sampled: to generate all their queries takes long even on a small graph.
+    monkeypatch.setattr(shapes_table, "SAMPLED", tuple(name for name in MORE_SHAPES if name != "2u"))
     report, files = reproduce(table, work, settings=SMALL)
     assert [file.name for file in files] == ["rows.json", "table.md", "table.csv", "table.tex", "plot.png"]
     rows = json.loads((work / table / "rows.json").read_text())
@@ -100,13 +99,18 @@ def test_with_exchanged_anchors_every_row_is_evaluated_once_more(work: Path) -> 
     report, _ = reproduce("anchors", work, settings=SMALL)
     names = [name for row in ROWS["anchors"] for name in (row, f"{row}, exchanged")]
     assert list(dict.fromkeys(row.name for row in report.rows)) == names
-    numbers = {
-        (row.name, row.shape): row.ours for row in report.rows if (row.metric, row.average, row.protocol) == ("AMRI", "micro", "paper")
-    }
-    assert numbers["MPQE-like", "1p"] != numbers["MPQE-like, exchanged", "1p"]
+    # How far a row was trained depends on the machine, and one number may be equal by chance: all of them are not.
+    numbers: dict[bool, dict[tuple[str, ...], float | None]] = {False: {}, True: {}}
+    for row in report.rows:
+        if row.protocol == "paper":
+            name = row.name.removesuffix(", exchanged")
+            numbers[name != row.name][name, row.shape, row.metric, row.average] = row.ours
+    assert numbers[True].keys() == numbers[False].keys()
+    assert numbers[True] != numbers[False]
     assert {row.protocol for row in report.rows if row.name.endswith("exchanged")} == {"paper"}
 
 
+@pytest.mark.full
 def test_exchanged_anchors_are_those_of_the_query_before(work: Path) -> None:
     table = load_queries(work / "queries", "test", ["2i"])["2i"]
     other = exchange_anchors(table)
@@ -140,7 +144,8 @@ def test_a_budget_is_divided_by_weight() -> None:
     assert list(shares(90, weights).values()) == [22.5, 22.5, 33.75, 11.25]
 
 
-def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divided_anew(fresh: Path) -> None:
+@pytest.mark.full
+def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divided_again(fresh: Path) -> None:
     settings = Settings(budget=8)
     place = open_work(fresh, settings=settings)
     assert plan(place, "results") == {("starqe", 0): 2, ("triple-only", 0): 2, ("reification", 0): 3, ("zero-layers", 0): 1}
@@ -154,6 +159,14 @@ def test_an_interrupted_table_keeps_to_its_division_and_another_budget_is_divide
     assert plan(open_work(fresh), "diameter") == {("diameter", 0): None, ("diameter-plus-one", 0): None}
 
 
+@pytest.mark.full
+def test_epochs_hold_for_every_row_and_without_them_the_recipe_decides(fresh: Path) -> None:
+    by_epochs, by_recipe = open_work(fresh, settings=Settings(epochs=3)), open_work(fresh)
+    assert {row_recipe(by_epochs, (regime, 0)).train.epochs for regime in REGIMES} == {3}
+    assert all(row_recipe(by_recipe, (regime, 0)) == regime_recipe(regime, 0, tiny=True) for regime in REGIMES)
+
+
+@pytest.mark.full
 def test_only_the_wanted_rows_are_trained_in_the_order_in_which_they_are_wanted(fresh: Path) -> None:
     wanted = open_work(fresh, settings=Settings(rows=("MPQE-like", "Q2B-like"), budget=4))
     assert plan(wanted, "generalisation") == {("mpqe-like", 0): 1, ("q2b-like", 0): 3}
@@ -161,7 +174,8 @@ def test_only_the_wanted_rows_are_trained_in_the_order_in_which_they_are_wanted(
         plan(wanted, "results")
 
 
-def test_rows_that_were_trained_for_unequal_times_are_said_to_be(fresh: Path) -> None:
+@pytest.mark.full
+def test_rows_that_were_trained_for_unequal_times_are_noted(fresh: Path) -> None:
     place = open_work(fresh)
 
     def note(**granted: float | None) -> list[str]:
@@ -178,6 +192,7 @@ def test_rows_that_were_trained_for_unequal_times_are_said_to_be(fresh: Path) ->
     assert note(starqe_like=None) == []
 
 
+@pytest.mark.full
 def test_two_commands_do_not_work_in_one_folder(fresh: Path) -> None:
     with FileLock(fresh / LOCK), pytest.raises(StorageError, match="another command works in"):
         reproduce("statistics", fresh)
@@ -196,6 +211,7 @@ def test_a_query_set_that_has_grown_is_another_one(tmp_path: Path) -> None:
         open_work(*places)
 
 
+@pytest.mark.full
 def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp_path: Path) -> None:
     for other in (Settings(as_published=True), Settings(as_run=True)):
         with pytest.raises(StorageError, match=r"made with other settings \(as_published\)"):
@@ -210,6 +226,7 @@ def test_a_folder_of_another_graph_or_other_settings_is_refused(fresh: Path, tmp
         reproduce("tables", fresh)
 
 
+@pytest.mark.full
 def test_a_run_of_another_recipe_is_not_taken_for_the_wanted_one(fresh: Path) -> None:
     place = open_work(fresh)
     Run.create(place.run_folder("starqe-like", 0), preset("demo"), place.graph)
@@ -230,7 +247,7 @@ def test_a_row_without_training_queries_is_left_out_and_the_reason_noted(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_killed_reproduction_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
+def test_a_killed_reproduction_continues_where_its_checkpoint_was(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -299,7 +316,7 @@ def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:
 
 
 @pytest.mark.full
-def test_the_passes_of_a_row_are_recorded_and_told(fresh: Path) -> None:
+def test_the_passes_of_a_row_are_recorded_and_reported(fresh: Path) -> None:
     report, _ = reproduce("faithfulness", fresh, settings=Settings(limit=5))
     record = json.loads((fresh / "runs" / "mpqe-like-0" / "trained.json").read_text())
     table = load_queries(fresh / "queries", "train", ["1p"])["1p"]
@@ -347,62 +364,7 @@ def test_a_table_is_made_as_published_or_as_run_and_not_both() -> None:
         Settings.parse({"as_run": True, "as_published": True})
 
 
-def published_rows(table: str) -> list[Row]:
-    """The paper's own numbers as rows of ours, by both averages."""
-    found = []
-    for metric, lines in PAPER[table].items():
-        for name, shape, average in itertools.product(lines, (*SHAPES, AVERAGE), AVERAGES):
-            if figure := published(table, name, shape, metric):
-                found.append(replace(MRR, name=name, shape=shape, metric=metric, average=average, ours=figure.value))
-    return found
-
-
-BROKEN_BY_THE_PAPER = "StarQE is the best by Hits@k, except on 1p and 3i"
-
-
-@pytest.mark.parametrize("table", ["results", "generalisation", "faithfulness"])
-def test_the_rows_have_the_papers_names_and_the_papers_numbers_confirm_its_findings(table: str) -> None:
-    assert [name for name in PAPER[table]["MRR"] if not name.startswith("Oracle")] == list(ROWS[table])
-    rows = published_rows(table)
-    judged = verdicts(table, rows)
-    assert [verdict.claim for verdict in judged if verdict.word != "confirmed"] == [
-        finding.claim for finding in FINDINGS[table] if finding.claim.startswith(BROKEN_BY_THE_PAPER)
-    ]
-    assert [verdict.word for verdict in verdicts(table, rows[:1])] == ["not measured"] * len(FINDINGS[table])
-
-
-@pytest.mark.parametrize("table", ["results", "generalisation", "faithfulness", "oracle"])
-def test_every_finding_breaks_when_the_numbers_are_turned_around(table: str) -> None:
-    source = "results" if table == "oracle" else table
-    turned = [replace(row, ours=100 - row.number) for row in published_rows(source)]
-    kept = [verdict.claim for verdict in verdicts(table, turned) if verdict.word == "confirmed"]
-    about_nearness = {"results": ["reification is level with StarQE"], "generalisation": ["it is not necessary to train on all shapes"]}
-    assert [claim.partition(":")[0] for claim in kept] == about_nearness.get(table, [])
-
-
-def test_a_finding_is_judged_by_the_published_average_and_the_other_stands_beside_it() -> None:
-    rows = [row for row in published_rows("results") if row.metric == "MRR"]
-    by_macro_behind = [replace(row, ours=0.0) if (row.name, row.average) == ("StarQE", "macro") else row for row in rows]
-    verdict = verdicts("results", by_macro_behind)[0]
-    assert verdict.word == "confirmed by micro, not confirmed by macro"
-    assert verdict.all_numbers.startswith("micro: MRR of StarQE / Triple-Only; 2p: 44.1 / 6.7")
-    assert "| macro: MRR of StarQE / Triple-Only; 2p: 0.0 / 6.7" in verdict.all_numbers
-
-
-def test_a_verdict_quotes_its_numbers() -> None:
-    means = {"StarQE": 50.0, "Diameter": 49.0, "Diameter + 1": 51.0}
-    (verdict,) = verdicts("diameter", [replace(MRR, name=name, average="micro", ours=ours) for name, ours in means.items()])
-    assert str(verdict).startswith("**not confirmed by micro, not measured by macro**: as many steps as the diameter")
-    assert verdict.numbers == "MRR of StarQE / Diameter / Diameter + 1; average: 50.0 / 49.0 / 51.0"
-
-
-@pytest.mark.parametrize(("with_relations", "word"), [(33.0, "confirmed"), (25.0, "not confirmed"), (None, "not measured")])
-def test_relations_in_the_pooling_are_compared_with_zero_layers(with_relations: float | None, word: str) -> None:
-    means = {"Zero Layers": 36.0, "Zero Layers + Relations": with_relations}
-    rows = [replace(MRR, name=name, average=average, ours=ours) for name, ours in means.items() for average in AVERAGES]
-    assert [verdict.word for verdict in verdicts("pooling", rows)] == [word]
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("content", ['[{"row": "StarQE", "mrr": 50.0}]', '{"rows": []}', "not JSON"])
 def test_stored_rows_of_another_form_are_refused_with_the_way_out(fresh: Path, content: str) -> None:
     work, path = open_work(fresh), fresh / "rows.json"
@@ -411,6 +373,7 @@ def test_stored_rows_of_another_form_are_refused_with_the_way_out(fresh: Path, c
         work.rows_once(path, Row, lambda: pytest.fail("made anew"))
 
 
+@pytest.mark.full
 def test_stored_rows_are_read_and_not_made_again(fresh: Path) -> None:
     work, row = open_work(fresh), replace(MRR, name="StarQE", ours=50.0)
     assert work.rows_once(fresh / "rows.json", Row, lambda: [row]) == [row]

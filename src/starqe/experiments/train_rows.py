@@ -194,7 +194,8 @@ class _Epochs:
 def row_recipe(work: WorkFolder, job: Job) -> Recipe:
     """Returns the recipe of a model in this folder."""
     settings = work.settings
-    return regime_recipe(*job, as_published=settings.as_published, tiny=work.tiny, as_authors_ran=settings.as_run)
+    recipe = regime_recipe(*job, as_published=settings.as_published, tiny=work.tiny, as_authors_ran=settings.as_run)
+    return recipe.replace(train={"epochs": settings.epochs}) if settings.epochs else recipe
 
 
 def _left(minutes: Sequence[float | None]) -> str:

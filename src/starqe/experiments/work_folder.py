@@ -44,6 +44,8 @@ class Settings(Section):
     """The rows of the table that may be trained. Left out: all."""
     budget: float | None = pydantic.Field(default=None, ge=0)
     """Minutes of training in all; 0 trains nothing. Left out: the recipes decide."""
+    epochs: int | None = pydantic.Field(default=None, ge=1)
+    """Epochs of training per row, so that rows and seeds see equally many queries on any machine. Left out: the recipes decide."""
     limit: int | None = pydantic.Field(default=None, ge=1)
     """Queries per shape to evaluate on. Left out: 5,000, on the embedded graph 100."""
     minimum: int = pydantic.Field(default=10, ge=1)
@@ -125,7 +127,7 @@ def open_work(
         raise InputError(f"sources are {', '.join(SOURCES)}; found '{unknown.pop()}'")
     if (graph_folder is None) != (query_folder is None):
         raise InputError("give a graph and its queries together, or neither for the embedded graph")
-    graph = load_graph(graph_folder) if graph_folder is not None else embedded_graph()
+    graph = load_graph(graph_folder).entity_part if graph_folder is not None else embedded_graph()
     queries = query_folder if query_folder is not None else folder / "queries"
     asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
     tables = {split: {shape: of.get(shape) for shape in SHAPES} for split, of in tables_of(queries).items()} if asked else {}

@@ -8,7 +8,8 @@ import pytest
 from starqe.experiments.reasoning.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import Graph, Statement, embedded_graph, graph_of
 from starqe.queries import Atom, Query, QueryTable, Variable, generate, load_queries
-from starqe.queries.exact.answers import answer_rows
+from starqe.queries.exact.answering import answer_rows
+from starqe.queries.layout import table_of_query
 
 X, T = Variable("x"), Variable("t")
 PHD = (("degree", "PhD"),)
@@ -32,7 +33,7 @@ GRAPH = graph_of(
 
 def two_hops(person: str, pairs: tuple[tuple[str, str], ...], *answers: str) -> QueryTable:
     query = Query.conjunction([Atom(person, "educatedAt", X, pairs), Atom(X, "in", T)], "t")
-    return query.to_table(GRAPH, [GRAPH.entities.id(name) for name in answers])
+    return table_of_query(query, GRAPH, [GRAPH.entities.id(name) for name in answers])
 
 
 def named(graph: Graph, found: MissingEdges) -> list[tuple[str, int, str, str]]:
@@ -56,7 +57,7 @@ def test_answers_that_are_not_listed_do_not_count() -> None:
 
 def test_the_qualifiers_of_an_edge_decide_whether_it_is_known() -> None:
     other = graph_of(train=[Statement("a", "r", "b"), Statement("c", "s", "d", PHD)], test=[Statement("a", "r", "b", PHD)])
-    table = Query.conjunction([Atom("a", "r", T, PHD)], "t").to_table(other, [other.entities.id("b")])
+    table = table_of_query(Query.conjunction([Atom("a", "r", T, PHD)], "t"), other, [other.entities.id("b")])
     assert not derivations(other, table).known.any()
 
 
@@ -84,7 +85,7 @@ def test_the_one_missing_edge_is_found_with_its_ends() -> None:
 def test_an_answer_that_lacks_one_or_another_statement_is_left_out() -> None:
     statements = [Statement("a", "r", "b"), Statement("c", "s", "t")]
     graph = graph_of(train=statements, test=[Statement("b", "s", "t"), Statement("a", "r", "c")])
-    table = Query.conjunction([Atom("a", "r", X), Atom(X, "s", T)], "t").to_table(graph, [graph.entities.id("t")])
+    table = table_of_query(Query.conjunction([Atom("a", "r", X), Atom(X, "s", T)], "t"), graph, [graph.entities.id("t")])
     found = derivations(graph, table)
     assert (~found.known).sum(axis=1).tolist() == [1, 1]
     assert len(one_missing(graph, found)) == 0

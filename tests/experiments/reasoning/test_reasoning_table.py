@@ -50,9 +50,9 @@ def test_the_numbers_are_those_of_evaluation(reasoner: Reasoner, tables: dict[st
         for protocol in ("paper", "strict"):
             expected = evaluate(make(reasoner), tables, len(reasoner.graph.entities), Measure(protocol=protocol), graph=reasoner.graph)
             for one in expected:
-                mine = rows[by, protocol, one.shape, one.metric, one.average]
-                assert (mine.n, mine.dropped) == (one.n, one.dropped)
-                assert (mine.ours, mine.low, mine.high) == pytest.approx((one.ours, one.low, one.high))
+                row = rows[by, protocol, one.shape, one.metric, one.average]
+                assert (row.n, row.dropped) == (one.n, one.dropped)
+                assert (row.ours, row.low, row.high) == pytest.approx((one.ours, one.low, one.high))
 
 
 def test_queries_that_are_all_new_are_measured_apart(reasoner: Reasoner, tables: dict[str, QueryTable], kept: dict[str, dict]) -> None:

@@ -35,7 +35,7 @@ def test_what_made_the_difference_comes_first() -> None:
 
 
 @pytest.mark.full
-def test_a_parameter_that_decides_stands_above_chance_and_one_that_does_not_rarely_does() -> None:
+def test_a_parameter_that_decides_is_above_chance_and_one_that_does_not_rarely_does() -> None:
     draw = np.random.default_rng(0)
     above = {"decides": 0, "nothing": 0}
     for _ in range(20):

@@ -92,7 +92,7 @@ def test_the_kind_of_number_is_that_of_the_key() -> None:
         ({"model.width": [[16], [32]]}, "a choice is a text, a number, true or false"),
     ],
 )
-def test_what_is_no_space_of_a_recipe_is_refused(values: dict[str, object], message: str) -> None:
+def test_what_is_not_a_space_of_a_recipe_is_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         parse_space(values)
 

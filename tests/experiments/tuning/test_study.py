@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,16 @@ def test_no_trial_begins_when_enough_are_finished_or_running(tmp_path: Path) -> 
     study.end(again, "failed", error="the loss is not a number")
     assert study.begin(2) is None
     assert [result.state for result in study.results()] == ["complete", "cut off", "failed"]
+
+
+def test_settings_that_a_study_of_an_earlier_version_did_not_have_were_as_they_are_by_default(tmp_path: Path) -> None:
+    Study(tmp_path, TERMS)
+    header = json.loads((tmp_path / "study.json").read_text())
+    del header["checksum"], header["base"]["train.clip"]
+    (tmp_path / "study.json").write_text(json.dumps(header))
+    Study(tmp_path, TERMS)
+    with pytest.raises(MismatchError, match=r"'base.train.clip' is 0.0 in .* and 1.0 here"):
+        Study(tmp_path, dataclasses.replace(TERMS, base=Recipe(seed=3).with_settings(["train.clip=1"])))
 
 
 @pytest.mark.full

@@ -109,7 +109,7 @@ def test_parameters_that_do_not_train_or_go_together_are_failed_trials_and_not_t
     assert "No trial is complete yet." in (study.folder / "summary.md").read_text()
 
 
-def test_an_interrupted_trial_does_not_count_and_the_search_goes_on(place: Place) -> None:
+def test_an_interrupted_trial_does_not_count_and_the_search_continues(place: Place) -> None:
     def interrupt(line: dict[str, Any]) -> None:
         if line["trial"] == 1 and "state" not in line:
             raise KeyboardInterrupt

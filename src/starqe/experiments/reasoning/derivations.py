@@ -12,7 +12,7 @@ import numpy as np
 from starqe.kg import SPLITS, Graph
 from starqe.kg.known import Side
 from starqe.queries import QueryTable, answer_rows
-from starqe.queries.exact.answers import derivation_rows
+from starqe.queries.exact.answering import derivation_rows
 from starqe.queries.shape import TARGET
 from starqe.queries.table import one_hop_table
 from starqe.ragged import BoolArray, IntArray

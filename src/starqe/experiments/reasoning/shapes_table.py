@@ -34,7 +34,9 @@ from starqe.reason.mixture import Weights
 from starqe.reason.reasoner import RANKED_BY
 
 LIMIT = 2_000
-"""The number of test queries of each shape, if no limit is given."""
+"""The number of test queries of each shape that have a hard answer, if no limit is given."""
+SEARCHED = 4
+"""Queries that are searched for each one with a hard answer: half of the unions have easy answers only."""
 SAMPLED = ("4p",)
 """The shapes that are sampled: a graph such as WD50K has too many of them."""
 NEGATED = tuple(name for name, shape in ALL_SHAPES.items() if shape.negated)
@@ -74,7 +76,10 @@ def shapes_report(work: WorkFolder) -> Report:
     merged = over_seeds(rows)
     tables = [group_grid(merged), *shape_grids(merged), count_grid(merged), *class_grids(merged)]
     given = work.settings.run is not None
-    sample = f"the first {_limit(work):,} test queries of each shape; realistic ranks among all {len(work.graph.entities):,} entities"
+    sample = (
+        f"the first test queries of each shape, until {_limit(work):,} of them have a hard answer; "
+        f"realistic ranks among all {len(work.graph.entities):,} entities"
+    )
     found = provenance(work, None if given else ROWS["reasoning"], sample)
     fitted = "; ".join(f"{name} {weight:g}" for name, weight in _weights(work, models[0]).executor.items()) if models else NOT_RUN
     return Report(
@@ -95,8 +100,11 @@ def _limit(work: WorkFolder) -> int:
 
 
 def shape_queries(work: WorkFolder, split: str) -> dict[str, QueryTable]:
-    """Returns queries of every named shape: from the given set, and generated or sampled where it has none; empty tables are left out."""
-    limit, folder = _limit(work), work.folder / "shapes"
+    """Returns queries of every named shape: from the given set, and generated or sampled where it has none; empty tables are left out.
+
+    They are the first ones of each table, until enough of them have a hard answer.
+    """
+    limit, folder = SEARCHED * _limit(work), work.folder / "shapes"
     own = tables_of(work.queries).get(split, {})
     lacking = [shape for name, shape in MORE_SHAPES.items() if name not in own]
     counted, sampled = ([shape for shape in lacking if (shape.name in SAMPLED) == drawn] for drawn in (False, True))
@@ -109,7 +117,13 @@ def shape_queries(work: WorkFolder, split: str) -> dict[str, QueryTable]:
     places = {name: folder / ("sampled" if name in SAMPLED else "queries") for name in MORE_SHAPES if name not in own}
     names = [name for name in ALL_SHAPES if name in own or name in places]
     tables = {name: load_queries(places.get(name, work.queries), split, [name], limit, work.graph)[name] for name in names}
-    return {name: table for name, table in tables.items() if len(table)}
+    return {name: with_hard_answers(work.graph, table, _limit(work)) for name, table in tables.items() if len(table)}
+
+
+def with_hard_answers(graph: Graph, table: QueryTable, count: int) -> QueryTable:
+    """Returns the first queries of a table, as many as are needed for this number of queries with a hard answer."""
+    rows = PROTOCOLS["strict"](graph, table, np.arange(len(table))).rows
+    return table if len(rows) <= count else table.take(range(int(rows[count - 1]) + 1))
 
 
 def _weights(work: WorkFolder, model: Model) -> Weights:
@@ -131,7 +145,7 @@ def _measured(work: WorkFolder, model: Model, weights: Weights, name: str, table
         found = ranks_of(replace(model.reasoner, weights=weights), table)
         return {"queries": len(table), "ranks": {protocol: _with_classes(work.graph, table, one) for protocol, one in found.items()}}
 
-    path = work.folder / "shapes" / "measured" / f"{model.digest}-{_limit(work)}-{name}.json"
+    path = work.folder / "shapes" / "measured" / f"{model.digest}-{_limit(work)}-hard-{name}.json"
     kept: Measured = work.once(path, partial(make))
     return kept
 
@@ -256,7 +270,7 @@ def _verdicts(rows: Sequence[Row]) -> list[Verdict]:
     shapes = [shape for shape in ALL_SHAPES if ("mixture", shape, "macro", "strict", "") in found]
     if not shapes:
         return []
-    mine = {by: [found[by, shape, "macro", "strict", ""].number for shape in shapes] for by in RANKED_BY}
-    better = sum(both >= max(one, other) for both, one, other in zip(mine["mixture"], mine["encoder"], mine["executor"], strict=True))
+    macro = {by: [found[by, shape, "macro", "strict", ""].number for shape in shapes] for by in RANKED_BY}
+    better = sum(both >= max(one, other) for both, one, other in zip(macro["mixture"], macro["encoder"], macro["executor"], strict=True))
     claim = "the mixture is at least as good as encoder and executor on every shape (MRR, strict, macro)"
     return [Verdict(claim, better == len(shapes), f"{better} of {len(shapes)} shapes")]

@@ -30,7 +30,7 @@ from starqe import __version__
 from starqe.config import known_keys
 from starqe.errors import ConfigError, MismatchError, StorageError
 from starqe.experiments.tuning.search_space import AUTHORS_SPACE, Space, Value, distributions, plain, value_at, with_values
-from starqe.folders import new_file, read_header, write_header
+from starqe.folders import check_free, new_file, read_header, write_header
 from starqe.learn.config import Recipe
 from starqe.measure.rows import ALL, AVERAGE
 from starqe.seed import derive
@@ -89,7 +89,7 @@ class Terms:
             "queries": dict(self.queries),
             "made": dict(self.made),
             "space": {key: plain(domain) for key, domain in self.space.items()},
-            "base": {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()},
+            "base": {key: _in_json(value) for key, value in values.items()},
         }
 
 
@@ -197,6 +197,9 @@ class Study:
             with new_file(self.folder / HEADER, overwrite=False) as beside:
                 write_header(beside, FORMAT, VERSION, {**wanted, "starqe": __version__})
         found = _flat(read_header(self.folder / HEADER, FORMAT, VERSION))
+        # A study of an earlier version does not have the settings that came later, which were as they are by default now.
+        later = [key for key in wanted["base"] if f"base.{key}" not in found and f"space.{key}" not in found]
+        found |= {f"base.{key}": _in_json(value_at(Recipe(), key)) for key in later}
         for key in _flat(wanted) | found:
             here, recorded = _flat(wanted).get(key), found.get(key)
             if here != recorded and key not in ("format", "version", "starqe"):
@@ -266,7 +269,8 @@ def _check_ours(folder: Path) -> None:
     Raises:
         StorageError: It holds something else.
     """
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    check_free(folder, overwrite=True)
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if HEADER not in names and any(not name.startswith(".") for name in names):
         raise StorageError(f"a study starts in a new or empty folder, and {folder} holds something else. Choose another folder")
 
@@ -282,6 +286,10 @@ def _flat(terms: Mapping[str, Any]) -> dict[str, Any]:
     """Flattens nested terms to dotted keys: ``base.train.epochs``."""
     tables = {f"{name}.{key}": value for name, table in terms.items() if isinstance(table, dict) for key, value in table.items()}
     return {**{name: value for name, value in terms.items() if not isinstance(value, dict)}, **tables}
+
+
+def _in_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _short(value: Any) -> str:
