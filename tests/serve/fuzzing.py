@@ -1,4 +1,4 @@
-"""Requests that nobody would send on purpose: made up by hypothesis from texts of the language and from nothing at all."""
+"""Random requests: from texts of the language, and from arbitrary bytes."""
 
 import json
 import re
@@ -34,7 +34,7 @@ class Sent:
 
 
 def of_embedded_graph(text: str) -> str:
-    """Gives a text about the small graph of the tests of the language with names that the embedded graph has."""
+    """Returns a text about the small graph of the tests of the language with names that the embedded graph has."""
     text = re.sub(r"<http://example\.org/r/(\w)>", lambda found: f"<{SCIENCE}relation/{RELATIONS[found[1]]}>", text)
     text = re.sub(r"<http://example\.org/(\w)>", lambda found: f"<{SCIENCE}{ENTITIES[found[1]]}>", text)
     text = re.sub(r"\br:([rsqp])\b", lambda found: f"p:{RELATIONS[found[1]]}", text)
@@ -45,6 +45,29 @@ VALID = [PREFIXES + f"SELECT ?x {{ {of_embedded_graph(body)} }}" for body, _ in 
 VALID += [text.replace("}", "} LIMIT 3 OFFSET 1", 1) for text in VALID[:2]]
 VALID += [f'VERSION "1.2" BASE <{SCIENCE}> SELECT DISTINCT ?x ?score WHERE {{ ?x <relation/bornIn> <Ulm> }} VALUES ?z {{ }}']
 VALID += ['SELECT ?x ?y { ?x "educated at"@en ?y . ?y "located in" "Zurich"^^<http://www.w3.org/2001/XMLSchema#string> } OFFSET 2']
+E = ":AlbertEinstein"
+WHOLE = [
+    "SELECT * FROM <urn:g> FROM NAMED :g { ?x p:bornIn :Ulm }",
+    "SELECT REDUCED ?x (COUNT(DISTINCT ?y) + 1 AS ?n) { ?x p:educatedAt ?y } GROUP BY ?x HAVING (?n > 1) ORDER BY DESC(?n) ?x LIMIT 5",
+    "SELECT ?x (GROUP_CONCAT(?y; SEPARATOR = ',') AS ?all) { ?x p:educatedAt ?y } GROUP BY ?x (STR(?x) AS ?s) STRLEN(STR(?x))",
+    "ASK { ?x p:bornIn :Ulm }",
+    "CONSTRUCT { ?x p:bornIn ?y . ?y :of ?x } WHERE { ?x p:bornIn ?y } LIMIT 3",
+    "CONSTRUCT WHERE { ?x p:bornIn ?y }",
+    f"DESCRIBE {E} ?x WHERE {{ ?x p:bornIn :Ulm }}",
+    "SELECT ?x { ?x p:bornIn :Ulm OPTIONAL { ?x p:educatedAt ?y } MINUS { ?x p:employer ?y } }",
+    "SELECT ?x { { ?x p:bornIn :Ulm } UNION { ?x p:educatedAt :ETHZurich } UNION { ?x p:employer :ETHZurich } }",
+    "SELECT ?x { { SELECT ?x { ?x p:bornIn ?y } LIMIT 2 } }",
+    "SELECT ?x { SERVICE SILENT <urn:starqe:known> { ?x p:bornIn ?y } GRAPH ?g { ?x p:bornIn ?y } }",
+    "SELECT ?x { ?x p:bornIn ?y FILTER (?x != ?y && ?y = :Ulm || ?x IN (:a, :b) || ?x NOT IN (:c)) }",
+    "SELECT ?x { ?x p:bornIn ?y FILTER NOT EXISTS { ?x p:employer ?z } FILTER EXISTS { ?x p:educatedAt ?z } }",
+    'SELECT ?x { ?x p:bornIn ?y FILTER (!BOUND(?z) && -1 < 2 * 3 / 4 + 5 - 1 && REGEX(?x, "a", "i")) FILTER (1 +2 <= 3 || 3 >= 1) }',
+    "SELECT ?x { ?x p:bornIn ?y BIND (?y AS ?z) BIND (:f(?x, 1) AS ?w) FILTER (<urn:f>(DISTINCT ?x)) FILTER (<<( ?x :p ?y )>> = ?t) }",
+    f"SELECT ?x {{ ?x (p:bornIn/p:locatedIn*|^p:child+)? ?y . ?x !(p:bornIn|^a) ?z . {E} !p:employer ?w }}",
+    "SELECT ?x { ?x p:bornIn ( :Ulm [ p:locatedIn ?y ] 1 2.5 true ) VALUES (?x ?y) { (UNDEF :Ulm) (:a 'b'@en) } VALUES ?z { 1 :a } }",
+    "SELECT ?x { << ?x p:educatedAt ?y ~ ?r >> p:academicDegree ?z . ?x p:educatedAt ?y ~ ?s {| p:academicDegree ?z |} }",
+]
+"""Texts that have every rule of the grammar between them."""
+VALID += [PREFIXES + text for text in WHOLE]
 DRAWN = list(questions(embedded_graph(), per_shape=60))
 TEXTS = [*VALID * 2, *DRAWN[:200], *(PREFIXES + of_embedded_graph(text) for text, _, _ in REFUSED)]
 TOKEN = re.compile(r'<<\(|\)>>|<<|>>|\{\||\|\}|"[^"]*"|[\w:?$]+|<[^ <>]*>|\S')
@@ -127,7 +150,7 @@ def nested(draw: st.DrawFn) -> str:
 
 @st.composite
 def many(draw: st.DrawFn) -> str:
-    """Gives a text that is long in one of its parts."""
+    """Draws a text that is long in one of its parts."""
     count = draw(st.integers(2, 4_000))
     part = draw(
         st.sampled_from(["?x p:bornIn :Ulm . ", "?x p:bornIn ?y{0} . ?y{0} p:child ?x . ", ";", "# \n", 'p:bornIn "{0}" , ', "?x{0} "])
@@ -250,5 +273,5 @@ KINDS: Mapping[str, Callable[[], st.SearchStrategy[Sent]]] = {
 
 
 def requests() -> st.SearchStrategy[Sent]:
-    """Gives requests of all kinds."""
+    """Draws requests of all kinds."""
     return st.sampled_from([*KINDS, *["tokens"] * 3, *["characters"] * 2, *["valid"] * 2]).flatmap(lambda kind: KINDS[kind]())

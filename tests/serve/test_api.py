@@ -26,7 +26,17 @@ def test_ask_gives_known_answers_first_and_then_predicted_ones(client):
         "known": True,
         "probability": 1.0,
         "support": {},
-        "bindings": {"who": {"entity": "AlbertEinstein", "label": "Albert Einstein", "kind": "entity", "iri": SCIENCE + "AlbertEinstein"}},
+        "bindings": {
+            "who": {
+                "entity": "AlbertEinstein",
+                "label": "Albert Einstein",
+                "kind": "entity",
+                "iri": SCIENCE + "AlbertEinstein",
+                "datatype": None,
+                "language": None,
+                "interval": None,
+            }
+        },
     }
     assert found["counts"] == {"known": 1, "known_exact": True, "known_shown": 1, "predicted_shown": 3}
     predicted = found["answers"][1:]
@@ -41,7 +51,7 @@ def test_ask_gives_the_support_with_labels(client):
     assert found["answers"][0]["support"] == {"who": {"entity": "AlbertEinstein", "label": "Albert Einstein"}}
 
 
-def test_score_and_known_are_no_columns_but_belong_to_every_answer(client):
+def test_score_and_known_are_not_columns_but_belong_to_every_answer(client):
     query = BORN_IN_ULM.replace("SELECT ?who", "SELECT ?score ?who ?known")
     assert post(client, "ask", query=query)["columns"] == ["who"]
 
@@ -133,7 +143,7 @@ def test_an_entity_that_does_not_exist_is_400(client):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         (b"{", "JSON decode error"),
         (b"[]", "dict"),
@@ -146,14 +156,14 @@ def test_an_entity_that_does_not_exist_is_400(client):
         (b'{"query": "", "\\ud800": 1}', "unable to parse raw data as a unicode string"),
     ],
 )
-def test_a_body_that_is_not_as_described_is_422_in_the_same_form(client, body, told):
+def test_a_body_that_is_not_as_described_is_422_in_the_same_form(client, body, message):
     response = client.post("/api/ask", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 422
     assert response.json()["error"]["kind"] == "InvalidRequest"
-    assert told in response.json()["error"]["message"]
+    assert message in response.json()["error"]["message"]
 
 
-def test_text_that_is_no_unicode_is_400(client):
+def test_text_that_is_not_unicode_is_400(client):
     headers = {"Content-Type": "application/json"}
     bodies = (
         b'{"query": "SELECT ?x WHERE { ?x <urn:a> \\"\\ud800\\" }"}',

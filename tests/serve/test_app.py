@@ -16,7 +16,7 @@ from tests.serve.questions import BORN_IN_ULM, PREFIXES, TWO_STEPS
 
 
 def changed(answerer, ask_many):
-    """Gives the answerer with another way to answer."""
+    """Returns the answerer with another way to answer."""
     other = copy.copy(answerer)
     other.ask_many = ask_many
     return other
@@ -56,11 +56,11 @@ def test_an_unexpected_exception_is_500_with_an_id_and_nothing_else(client_with,
     client = client_with(of=changed(answerer, fail))
     with caplog.at_level(logging.ERROR, "starqe.serve"):
         response = client.post("/api/ask", json={"query": BORN_IN_ULM})
-    told = response.json()["error"]
-    assert (response.status_code, told["kind"]) == (500, "InternalError")
+    error = response.json()["error"]
+    assert (response.status_code, error["kind"]) == (500, "InternalError")
     assert "secret" not in response.text
     assert "Traceback" not in response.text
-    id_ = told["message"].split()[-1]
+    id_ = error["message"].split()[-1]
     assert len(id_) == 12
     assert f"error {id_}" in caplog.text
     assert "/secret/path" in caplog.text
@@ -130,7 +130,7 @@ def test_overload_is_503_and_nothing_else(answerer):
     assert "\nstarqe_waiting_queries 2.0\n" in metrics
 
 
-def test_too_many_requests_at_a_time_are_503_but_health_is_always_told(answerer):
+def test_too_many_requests_at_a_time_are_503_but_health_is_always_answered(answerer):
     gate = threading.Event()
 
     def slow(*arguments, **options):
@@ -181,7 +181,7 @@ def test_a_client_that_leaves_is_not_waited_for(answerer):
             return messages.pop() if messages else {"type": "http.disconnect"}
 
         async def send(message):
-            raise AssertionError("nobody is there")
+            raise AssertionError("the client has gone")
 
         await app(scope, receive, send)
 
@@ -218,7 +218,7 @@ def test_responses_are_written_outside_the_event_loop(client, monkeypatch, modul
 
 
 def test_long_queries_are_read_apart_and_short_ones_do_not_wait_for_them(answerer):
-    """Forty long texts that break a rule are refused or told to come back; a short query is answered meanwhile."""
+    """Forty long texts that break a rule are refused, or answered with a time to try again; a short query is answered meanwhile."""
     reached, gate = threading.Event(), threading.Event()
     other = copy.copy(answerer)
 
@@ -248,6 +248,30 @@ def test_long_queries_are_read_apart_and_short_ones_do_not_wait_for_them(answere
     assert statuses[400] in (8, 9)  # eight wait, and one may be read already when they come
 
 
+BORN, IN_ULM, STUDIED = "?{} p:bornIn ?{} .", "?a p:bornIn :Ulm .", "?{} p:educatedAt ?{} ."
+
+
+@pytest.mark.parametrize(
+    ("columns", "patterns", "slow"),
+    [
+        ("?a", [IN_ULM], False),
+        ("?a ?b", [BORN.format("a", "b"), STUDIED.format("a", "c"), IN_ULM, "?a p:educatedAt :ETHZurich ."], False),
+        ("?a", [BORN.format("a", "b"), STUDIED.format("c", "d"), BORN.format("c", "b")], True),  # three joins
+        ("?a", [IN_ULM, *(f"?a p:educatedAt :{name} ." for name in ("ETHZurich", "UniversityOfZurich", "Ulm", "AlbertEinstein"))], True),
+        ("?a ?b ?c", [BORN.format("a", "b"), STUDIED.format("a", "c")], True),  # two further columns
+    ],
+)
+def test_what_is_expected_to_be_expensive_has_a_lane_of_its_own(client, columns, patterns, slow):
+    def counted() -> float:
+        (line,) = (line for line in client.get("/metrics").text.splitlines() if line.startswith("starqe_slow_queries_total "))
+        return float(line.split()[1])
+
+    before = counted()
+    text = f"{PREFIXES} SELECT {columns} {{ {' '.join(patterns)} }}"
+    assert client.get("/sparql", params={"query": text, "predicted": "true"}).status_code == 200
+    assert counted() - before == slow
+
+
 def test_metrics_are_text_of_prometheus(client):
     response = client.get("/metrics")
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -267,6 +291,7 @@ def test_every_route_is_described_with_its_errors(client):
         "/api/graph",
         "/health",
         "/metrics",
+        "/reload",
     }
     for path, methods in described["paths"].items():
         for operation in methods.values():

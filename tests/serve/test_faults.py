@@ -197,7 +197,7 @@ EXPENSIVE = (
 
 
 def test_ten_expensive_questions_at_once_while_a_client_asks_cheap_ones(wd50k_run):
-    cheap = questions(load_graph(wd50k_run / "graph"), per_shape=100)
+    cheap = list(questions(load_graph(wd50k_run / "graph"), per_shape=100))
     with started(wd50k_run) as (process, address):
         server = psutil.Process(process.pid)
         asyncio.run(one_after_the_other(address, cycle(cheap), 1, 2))
@@ -226,7 +226,7 @@ def test_ten_expensive_questions_at_once_while_a_client_asks_cheap_ones(wd50k_ru
 
 
 def test_it_stops_with_an_expensive_question_and_requests_in_flight(wd50k_run):
-    cheap = questions(load_graph(wd50k_run / "graph"), per_shape=20)
+    cheap = list(questions(load_graph(wd50k_run / "graph"), per_shape=20))
     with started(wd50k_run, "stop_seconds=5") as (process, address), ExitStack() as stack:
         assert healthy(address)
         texts = [EXPENSIVE[0], *islice(cheap, 20)]
@@ -244,7 +244,7 @@ def test_it_stops_with_an_expensive_question_and_requests_in_flight(wd50k_run):
 
 def test_sixteen_clients_get_the_expected_answers(askable_run):
     answerer = Answerer.open(askable_run)
-    texts = questions(answerer.graph, per_shape=200)
+    texts = list(questions(answerer.graph, per_shape=200))
     expected = {
         text: [(answer.entity, answer.known, answer.probability) for answer in found]
         for text, found in zip(texts, answerer.ask_many(texts, top=20), strict=True)
@@ -281,15 +281,18 @@ async def soak(address: str, streams: list[tuple[Requests, float]], minutes: flo
     end = time.monotonic() + 60 * minutes
 
     async def send(requests: Requests, pause: float) -> None:
+        last = time.monotonic()
         async with httpx2.AsyncClient(base_url=address, timeout=60) as client:
             while time.monotonic() < end:
                 path, text = next(requests)
+                idle = time.monotonic() - last
                 body = {"query": text, "top": 10} if path == "/api/ask" else {"query": text, "entity": "Q42"}
                 try:
                     response = await (client.post(path, json=body) if path != "/sparql" else client.get(path, params={"query": text}))
                     statuses[str(response.status_code)] += 1
                 except httpx2.TransportError as error:
-                    statuses[type(error).__name__] += 1
+                    statuses[f"{type(error).__name__} after {idle:.1f} idle seconds"] += 1
+                last = time.monotonic()
                 await asyncio.sleep(pause)
 
     async def leave(texts: Iterator[str], pause: float) -> None:
@@ -315,7 +318,7 @@ async def soak(address: str, streams: list[tuple[Requests, float]], minutes: flo
 
 
 def test_memory_stays_flat_under_mixed_load(wd50k_run):
-    cheap = questions(load_graph(wd50k_run / "graph"), per_shape=200)
+    cheap = list(questions(load_graph(wd50k_run / "graph"), per_shape=200))
     broken = ["SELECT", "SELECT ?a { " + "?a <urn:r> ?b . " * 500 + "}", 'SELECT ?x { ?x "P31" ?y } ORDER BY ?x LIMIT 3']
     streams: list[tuple[Requests, float]] = [
         *((cycle([("/sparql", text) for text in cheap[start::4]]), 0.1) for start in range(4)),

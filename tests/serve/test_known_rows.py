@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from starqe.ask import Answerer
 from starqe.kg import Graph
 from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
+from starqe.queries.sparql.write import write_sparql
 from starqe.serve import create_app
 from starqe.serve.settings import ServeSettings
 from tests.queries.strategies import queries
@@ -45,7 +46,7 @@ def drawn_text(data: st.DataObject, graph: Graph) -> str:
     query = data.draw(queries(graph))
     further = data.draw(st.lists(st.sampled_from(query.variables[1:]), unique=True)) if len(query.variables) > 1 else []
     inner = [variable for variable in query.variables[1:] if variable not in further]
-    start, body = query.sparql(graph.names).split("WHERE", 1)
+    start, body = write_sparql(query, graph.names).split("WHERE", 1)
     prologue = start[: start.index("SELECT")]
     values = ""
     if inner and data.draw(st.booleans()):

@@ -123,7 +123,7 @@ def test_too_many_known_answers_are_cut_and_a_note_says_so(client_with):
     assert not set(entities(rest)) & set(entities(response))
 
 
-def test_what_is_no_parameter_of_the_protocol_is_left_aside(client):
+def test_unknown_parameters_of_the_protocol_are_ignored(client):
     found = SENDERS["get"](client, BORN_IN_ULM, known_only="true", format="json", output="json", results="json")
     assert entities(found) == ["AlbertEinstein"]
 
@@ -242,7 +242,7 @@ def test_a_query_of_known_facts_that_takes_too_long_is_503_and_others_are_answer
 
 
 @pytest.mark.parametrize("name", ["default-graph-uri", "named-graph-uri"])
-def test_parameters_that_a_form_leaves_empty_are_no_parameters(client, name):
+def test_parameters_that_a_form_leaves_empty_are_not_parameters(client, name):
     assert client.get("/sparql", params={"query": BORN_IN_ULM, name: ""}).status_code == 200
 
 
@@ -299,7 +299,7 @@ def test_the_type_of_a_body_may_say_utf_8(client, content_type):
     assert entities(response) == ["AlbertEinstein"]
 
 
-def test_bytes_that_are_no_utf_8_are_refused(client):
+def test_bytes_that_are_not_utf_8_are_refused(client):
     assert client.post("/sparql", content=b"SELECT \xff", headers=DIRECT).status_code == 400
     assert client.post("/sparql", content=b"query=%FF", headers=FORM).status_code == 400
     assert client.get("/sparql?query=%FF").status_code == 400

@@ -1,4 +1,4 @@
-"""One question that never ends: cheap ones are still answered, and the process stops when it is told to."""
+"""One question that never ends: cheap ones are still answered, and the process stops on a signal."""
 
 import json
 import signal
@@ -78,7 +78,7 @@ def send(place: str, query: str) -> socket.socket:
 
 @pytest.mark.parametrize("how", ["stops", "sleeps"])
 def test_questions_that_never_end_hold_up_neither_cheap_ones_nor_the_end_of_the_process(askable_run, how):
-    with serving(askable_run, how, "quick_seconds=0.1", "seconds=8", "slow_waiting=1", "stop_seconds=5") as (process, place):
+    with serving(askable_run, how, "quick_seconds=0.1", "seconds=4", "slow_waiting=1", "stop_seconds=2") as (process, place):
         found: list[tuple[int, dict[str, str], bytes]] = []
         threads = [threading.Thread(target=lambda: found.append(get(place, TWO_STEPS))) for _ in range(4)]
         for thread in threads:
@@ -96,3 +96,60 @@ def test_questions_that_never_end_hold_up_neither_cheap_ones_nor_the_end_of_the_
             process.send_signal(signal.SIGTERM)
             assert blocked.recv(65_536).startswith(b"HTTP/1.1 503 ")
         assert process.wait(30) == 0
+
+
+COMMAND = """
+import atexit, sys, time
+from starqe.cli.main import main
+
+atexit.register(time.sleep, 3600)
+sys.argv[0] = "starqe"
+main()
+"""
+"""The command line, in a process whose end would take an hour: as if the graph were very large."""
+
+
+def test_the_end_of_the_process_waits_for_nothing_after_the_last_response(askable_run):
+    command = [sys.executable, "-c", COMMAND, "serve", str(askable_run), "--port", "0", "--json", "--set", "stop_seconds=5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            place = urlsplit(json.loads(process.stdout.readline())["address"]).netloc
+            assert get(place, BORN_IN_ULM)[0] == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+BLOCKED = """
+import ctypes, sys, time
+from starqe.cli.main import main
+from starqe.serve.running import guards, server
+
+def block(*_):
+    print("blocked", flush=True)
+    time.sleep(3600)
+
+guards.Watch.handle = block
+if sys.argv.pop(1) == "without Python":
+    server.end_process = lambda: ctypes.PyDLL(None).sleep(3600)  # keeps the lock of the interpreter
+sys.argv[0] = "starqe"
+main()
+"""
+"""The command line with an event loop that the first request blocks for an hour; Python may stop running as well."""
+
+
+@pytest.mark.parametrize(("how", "code"), [("with Python", 0), ("without Python", 1)])
+def test_a_process_that_cannot_stop_by_itself_is_ended(askable_run, how, code):
+    command = [sys.executable, "-c", BLOCKED, how, "serve", str(askable_run), "--port", "0", "--json", "--set", "stop_seconds=1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout
+            place = urlsplit(json.loads(process.stdout.readline())["address"]).netloc
+            with send(place, BORN_IN_ULM):
+                assert process.stdout.readline() == "blocked\n"
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(60) == code
+        finally:
+            process.kill()

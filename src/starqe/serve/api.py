@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from starqe import __version__
-from starqe.ask import Answer, Answers
+from starqe.ask import Answer, Answers, Binding
 from starqe.kg import Graph, Vocabulary
 from starqe.queries.sparql.request import RESERVED, SparqlRequest
 from starqe.serve import bodies, drawn
 from starqe.serve.drawing import draw_request, explained, one_answer
 from starqe.serve.results import iri
-from starqe.serve.service import AskOptions, Service
+from starqe.serve.service import AskOptions, service_of
 
 ERRORS: Mapping[int, str] = {
     400: "The query breaks a rule, or is not supported; or the Host header is not one of this service.",
@@ -57,13 +57,16 @@ def answered(found: Answers, request: SparqlRequest, graph: Graph, began: float)
 
 
 def _row(answer: Answer, graph: Graph) -> bodies.Row:
-    bindings = {
-        name: None if one is None else bodies.Bound(entity=one.value, label=one.label, kind=one.kind, iri=iri(one, graph.names))
-        for name, one in answer.bindings.items()
-    }
+    bindings = {name: None if one is None else _bound(one, graph) for name, one in answer.bindings.items()}
     support = {name: drawn.Named(entity=one.entity, label=one.label) for name, one in list(bindings.items())[1:] if one is not None}
     first = next(iter(answer.bindings.values()), None)
     return bodies.Row(**one_answer(answer).model_dump(), iri=iri(first, graph.names), support=support, bindings=bindings)
+
+
+def _bound(one: Binding, graph: Graph) -> bodies.Bound:
+    term = one.term or {}
+    typed = {"datatype": term.get("datatype"), "language": term.get("xml:lang")}
+    return bodies.Bound(entity=one.value, label=one.label, kind=one.kind, iri=iri(one, graph.names), interval=one.interval, **typed)
 
 
 def found_name(vocabulary: Vocabulary, id_: int) -> bodies.FoundName:
@@ -82,15 +85,22 @@ def found_relations(graph: Graph, prefix: str, count: int) -> list[bodies.FoundR
     ]
 
 
-def api_routes(service: Service) -> APIRouter:
+def api_routes() -> APIRouter:
     """Returns the JSON routes."""
     router = APIRouter(prefix="/api", tags=["JSON"], responses=documented())
-    graph = service.answerer.graph
+    _add_questions(router)
+    _add_look_ups(router)
+    return router
+
+
+def _add_questions(router: APIRouter) -> None:
+    """Adds the routes that take a query."""
 
     @router.post("/ask", response_model=bodies.AskAnswer)
     async def ask(body: bodies.AskBody, client: Request) -> Response:
         """Answers a query: what is known, and what is predicted."""
-        began = time.perf_counter()
+        began, service = time.perf_counter(), service_of(client)
+        graph = service.answerer.graph
         request = await service.read(body.query, client)
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)
         content = await service.write(lambda: answered(found, request, graph, began).model_dump_json(by_alias=True), client)
@@ -99,36 +109,47 @@ def api_routes(service: Service) -> APIRouter:
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
         """Reads a query without answering it."""
-        return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), graph))
+        service = service_of(client)
+        return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), service.answerer.graph))
 
     @router.post("/explain")
     async def explain(body: bodies.ExplainBody, client: Request) -> bodies.ExplainAnswer:
         """Explains why a row answers a query, or how it could."""
+        service = service_of(client)
         request = await service.read(body.query, client)
         row = body.entity if body.row is None else body.row
         assert row is not None, "the body has one of both"
-        return explained(await service.explain(request, row, client), graph)
+        return explained(await service.explain(request, row, client), service.answerer.graph)
+
+
+def _add_look_ups(router: APIRouter) -> None:
+    """Adds the routes that show what the graph has."""
 
     @router.get("/entities")
     async def entities(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 10) -> bodies.Entities:
         """Finds entities by their names."""
-        found = await service.look_up(lambda: [found_name(graph.entities, id_) for id_ in graph.entities.find(prefix, count)], client)
+        service = service_of(client)
+        names = service.answerer.graph.entities
+        found = await service.look_up(lambda: [found_name(names, id_) for id_ in names.find(prefix, count)], client)
         return bodies.Entities(entities=found)
 
     @router.get("/relations")
     async def relations(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 100) -> bodies.Relations:
         """Finds relations by their names, or lists the most frequent ones."""
-        found = await service.look_up(lambda: found_relations(graph, prefix, count), client)
+        service = service_of(client)
+        found = await service.look_up(lambda: found_relations(service.answerer.graph, prefix, count), client)
         return bodies.Relations(relations=found)
 
     @router.get("/examples")
     async def some_examples(client: Request) -> bodies.Examples:
         """Returns example queries for this graph."""
-        return bodies.Examples(examples=await service.examples(client))
+        return bodies.Examples(examples=await service_of(client).examples(client))
 
     @router.get("/graph")
-    async def about_graph() -> bodies.GraphAnswer:
+    async def about_graph(client: Request) -> bodies.GraphAnswer:
         """Describes the graph in numbers."""
+        service = service_of(client)
+        graph = service.answerer.graph
         return bodies.GraphAnswer(
             name=service.settings.name,
             statements=len(graph),
@@ -137,5 +158,3 @@ def api_routes(service: Service) -> APIRouter:
             known_splits=list(service.answerer.splits),
             version=__version__,
         )
-
-    return router

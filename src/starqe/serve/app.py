@@ -17,24 +17,31 @@ from starlette.responses import FileResponse, Response
 from starqe import __version__
 from starqe.ask import Answerer
 from starqe.errors import StarqeError
-from starqe.serve.api import api_routes
+from starqe.serve.api import api_routes, documented
 from starqe.serve.bodies import Health
 from starqe.serve.problems import HttpError, refusal
 from starqe.serve.protocol import NOTE, sparql_routes
 from starqe.serve.running.guards import Bodies, Crowd, Hosts, Token, Watch
-from starqe.serve.running.metrics import CONTENT_TYPE
-from starqe.serve.service import Service
+from starqe.serve.running.monitoring import CONTENT_TYPE
+from starqe.serve.running.runs import Load, Loaded, Pinned, Runs
+from starqe.serve.service import service_of
 from starqe.serve.settings import ServeSettings
 
 
-def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> FastAPI:
-    """Creates the service of an answerer: its routes, its limits and its page."""
-    settings = settings or ServeSettings()
-    service = Service(answerer, settings)
+def create_app(answerer: Answerer | Loaded, settings: ServeSettings | None = None, load: Load | None = None) -> FastAPI:
+    """Creates the service of an answerer: its routes, its limits and its page.
+
+    Args:
+        answerer: Answers; or a run that was loaded with its settings.
+        settings: Access and limits.
+        load: Reads the run again, so that another one can take its place.
+    """
+    first = answerer if isinstance(answerer, Loaded) else Loaded(answerer, settings or ServeSettings())
+    runs = Runs(first, load)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
+        async with runs.running():
             yield
 
     app = FastAPI(
@@ -45,12 +52,13 @@ def create_app(answerer: Answerer, settings: ServeSettings | None = None) -> Fas
         openapi_url=None,  # see `_add_description`
         docs_url=None,  # these pages load their scripts from other sites
         redoc_url=None,
-        middleware=_guards(service),
+        middleware=_guards(runs, first.settings),
     )
-    app.state.service = service
-    app.include_router(sparql_routes(service))
-    app.include_router(api_routes(service))
-    _add_watching(app, service)
+    app.state.runs = runs
+    app.include_router(sparql_routes())
+    app.include_router(api_routes())
+    _add_watching(app, runs)
+    _add_reload(app, runs)
     _add_description(app)
     _add_page(app)
     _add_errors(app)
@@ -63,30 +71,41 @@ def page_files() -> dict[str, Path]:
     return {"/" if file.name == "index.html" else f"/{file.name}": file for file in sorted(folder.glob("*.*"))}
 
 
-def _guards(service: Service) -> list[Middleware]:
+def _guards(runs: Runs, settings: ServeSettings) -> list[Middleware]:
     """Returns the middleware, the outermost first."""
-    settings = service.settings
-    guards = [Middleware(Watch, metrics=service.metrics), Middleware(Hosts, hosts=settings.hosts)]
+    guards = [Middleware(Watch, metrics=runs.metrics), Middleware(Hosts, hosts=settings.hosts)]
     if settings.cors:
         allowed, exposed = ["Authorization", "Content-Type"], ["Retry-After", NOTE]
         guards.append(Middleware(CORSMiddleware, settings.cors, ["GET", "POST"], allow_headers=allowed, expose_headers=exposed))
     if settings.token is not None:
         guards.append(Middleware(Token, token=settings.token, open_paths={"/health", *page_files()}))
-    return [*guards, Middleware(Crowd, settings=settings), Middleware(Bodies, settings=settings)]
+    return [*guards, Middleware(Crowd, settings=settings), Middleware(Bodies, settings=settings), Middleware(Pinned, runs=runs)]
 
 
-def _add_watching(app: FastAPI, service: Service) -> None:
+def _add_watching(app: FastAPI, runs: Runs) -> None:
     @app.get("/health", tags=["watching"])
     async def health() -> Health:
-        """Confirms that the service is running."""
-        return Health()
+        """Confirms that the service is running, and names the run that answers."""
+        return Health(run=runs.fingerprint[:12])
 
     @app.get(
         "/metrics", tags=["watching"], response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
     )
     async def metrics() -> Response:
         """Returns metrics in the text format of Prometheus."""
-        return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        return Response(runs.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _add_reload(app: FastAPI, runs: Runs) -> None:
+    more = (403, "The service has no token."), (409, "A run is being loaded already, or there is none to load.")
+
+    @app.post("/reload", tags=["watching"], responses=documented(*more))
+    async def reload(client: Request) -> Health:
+        """Loads the run again, and lets it answer from then on; no request is lost. Only for clients with a token."""
+        if service_of(client).settings.token is None:
+            raise HttpError(403, "only a service with a token can be reloaded over HTTP. Send the process SIGHUP instead", "NoToken")
+        await runs.reload()
+        return Health(run=runs.fingerprint[:12])
 
 
 def _add_description(app: FastAPI) -> None:

@@ -63,6 +63,12 @@ class Bound(Named):
     """entity, relation, literal or other."""
     iri: str
     """In RDF: an IRI, a blank node, or the text of a literal."""
+    datatype: str | None = Field(None, examples=["http://www.w3.org/2001/XMLSchema#date"])
+    """The IRI of the datatype of a literal that is not a plain text."""
+    language: str | None = None
+    """The language of a literal."""
+    interval: tuple[str, str] | None = Field(None, examples=[("1875-02-01", "1883-09-30")])
+    """Of a predicted number or date: bounds that it lies between with a probability of 0.9, if the row holds."""
 
 
 class Row(OneAnswer):
@@ -242,6 +248,8 @@ class Health(Body):
     """The service is running."""
 
     status: str = "ok"
+    run: str = ""
+    """The beginning of the fingerprint of the run that answers; empty if it was not read from a folder."""
 
 
 class ErrorPart(Body):

@@ -7,6 +7,7 @@ from typing import Any
 
 from starqe.ask import Answer, Explanation
 from starqe.kg import Graph, Statement, Vocabulary
+from starqe.kg.literal import Literal
 from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Formula, Same, Term, relation_variables, substitute, variables_of
 from starqe.queries.sparql.request import SparqlRequest
@@ -114,7 +115,7 @@ class _Drawer:
         return replace(scope, nodes={**own, **scope.nodes}, marks=(*scope.marks, mark))
 
     def _number(self, kind: type[Or[Any]] | type[Not[Any]]) -> str:
-        """Returns what tells several unions, or several negations, apart; nothing where there is only one."""
+        """Returns a number that distinguishes several unions, or several negations; empty if there is only one."""
         self._counted[kind] += 1
         return str(self._counted[kind]) if self._groups[kind] > 1 else ""
 
@@ -184,7 +185,7 @@ def _aligned(atom: Atom, filled: Atom) -> list[tuple[Term, Term]]:
     left, found = list(filled.qualifiers), []
     for pair in sorted(atom.qualifiers, key=lambda pair: sum(isinstance(term, Variable) for term in pair)):
         fitting = (one for one in left if all(isinstance(a, Variable) or a == b for a, b in zip(pair, one, strict=True)))
-        # Two pairs with variables may stand for one pair of the statement.
+        # Two pairs with variables may match the same pair of the statement.
         chosen = next(fitting, None) or next(
             one for one in filled.qualifiers if all(isinstance(a, Variable) or a == b for a, b in zip(pair, one, strict=True))
         )
@@ -276,6 +277,10 @@ def one_answer(answer: Answer) -> bodies.OneAnswer:
 
 def statement_text(statement: Statement, graph: Graph) -> str:
     """Writes a statement with labels: ``head · relation · tail (relation: value, …)``."""
-    main = (named(graph.entities, statement.head), named(graph.relations, statement.relation), named(graph.entities, statement.tail))
-    pairs = ", ".join(f"{named(graph.relations, r).label}: {named(graph.entities, v).label}" for r, v in statement.qualifiers)
-    return " · ".join(part.label for part in main) + (f" ({pairs})" if pairs else "")
+
+    def value(one: str | Literal) -> str:
+        return one.label if isinstance(one, Literal) else named(graph.entities, one).label
+
+    main = named(graph.entities, statement.head).label, named(graph.relations, statement.relation).label, value(statement.tail)
+    pairs = ", ".join(f"{named(graph.relations, r).label}: {value(v)}" for r, v in statement.qualifiers)
+    return " · ".join(main) + (f" ({pairs})" if pairs else "")

@@ -6,6 +6,7 @@ from itertools import islice
 from starqe.errors import InputError
 from starqe.kg import Graph
 from starqe.queries import SHAPES, Atom, Query, Variable, sample
+from starqe.queries.layout import query_of_row, table_of_query
 from starqe.queries.sparql.write import readable_sparql
 from starqe.serve.bodies import Example
 from starqe.serve.drawing import named
@@ -37,7 +38,7 @@ def examples(graph: Graph) -> list[Example]:
     for title, (shape, pairs) in DRAWN.items():
         table = sample(graph, SHAPES[shape], _DRAWN, "train", [(pairs, pairs)] * len(SHAPES[shape].edges))
         rows = sorted(range(len(table)), key=lambda row: not 1 < len(table.answers[row]) <= _FEW)
-        queries = (Query.from_row(table, row, graph) for row in rows)
+        queries = (query_of_row(table, row, graph) for row in rows)
         found += [(f"{title}: {_words(query, graph)}", query) for query in islice(filter(_writable, queries), 1)]
     return [Example(title=title, query=readable_sparql(query, graph)) for title, query in found]
 
@@ -45,7 +46,7 @@ def examples(graph: Graph) -> list[Example]:
 def _has(graph: Graph, query: Query) -> bool:
     """Returns whether a graph has all entities and relations of a query."""
     try:
-        query.to_table(graph)
+        table_of_query(query, graph)
     except InputError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The SPARQL 1.1 Protocol: queries by GET, form and direct POST; results in the form that the client likes best."""
+"""The SPARQL 1.1 Protocol: queries by GET, form and direct POST; results in the form that the client prefers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from starqe.serve.bodies import EXAMPLE
 from starqe.serve.negotiation import BOOLEANS, FORMS, GRAPHS, choose
 from starqe.serve.problems import HttpError
 from starqe.serve.results import write_boolean, write_graph, write_results, write_rows
-from starqe.serve.service import AskOptions, Service
+from starqe.serve.service import AskOptions, service_of
 
 FORM, DIRECT = "application/x-www-form-urlencoded", "application/sparql-query"
 REFUSED = {
@@ -26,7 +26,7 @@ REFUSED = {
     "default-graph-uri": "there is one graph here, found the parameter 'default-graph-uri'. Leave it out",
     "named-graph-uri": "there is one graph here, found the parameter 'named-graph-uri'. Leave it out",
 }
-"""Parameters of the protocol that are refused; others that nobody knows are left aside, as the protocol has it."""
+"""Parameters of the protocol that are refused; unknown ones are ignored, as the protocol says."""
 _MOST_FIELDS = 100
 NOTE = "Starqe-Note"
 """The header that carries the notes to the answers, which SPARQL results have no place for."""
@@ -53,7 +53,7 @@ _BODY = {
 }
 
 
-def sparql_routes(service: Service) -> APIRouter:
+def sparql_routes() -> APIRouter:
     """Returns the route ``/sparql``."""
     errors = documented((406, "No form of results suits the Accept header."), (415, "The body is neither a form nor a query."))
     found = {"description": "SPARQL results.", "content": {form: {"schema": {}} for form in FORMS}}
@@ -73,6 +73,7 @@ def sparql_routes(service: Service) -> APIRouter:
         return await respond(client, [*fields(client.url.query), ("query", _text(body))])
 
     async def respond(client: Request, given: list[tuple[str, str]]) -> Response:
+        service = service_of(client)
         text, accept = _query(given), ",".join(client.headers.getlist("accept"))
         try:
             request = await service.read(text, client)
@@ -86,6 +87,7 @@ def sparql_routes(service: Service) -> APIRouter:
         return Response(content, media_type=media_type, headers={"Vary": "Accept", **headers})
 
     async def respond_known(client: Request, text: str, accept: str, note: str) -> Response:
+        service = service_of(client)
         found = await service.ask_known(text, client)
         match found:
             case bool():

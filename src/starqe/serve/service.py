@@ -21,7 +21,7 @@ from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
 from starqe.serve.problems import HttpError
 from starqe.serve.running.batches import Batches, Gone
-from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.monitoring import Metrics
 from starqe.serve.running.processes import Processes
 from starqe.serve.running.workers import Worker
 from starqe.serve.settings import ServeSettings
@@ -32,6 +32,8 @@ SHORT_BYTES = 2_048
 """Longer queries are read in the slow lane: reading takes time in proportion to the length."""
 QUICK_ATOMS, QUICK_JOINS = 4, 2
 """Queries with more triple patterns, or with more of them between two variables, are answered in the slow lane."""
+SERVICE = "starqe_service"
+"""Where the state of a request holds the service that answers it."""
 SLOW_WORKERS = 2
 """Number of processes of the slow lane."""
 
@@ -57,29 +59,34 @@ class _Ask:
 class Service:
     """Answers many clients concurrently.
 
-    One thread reads queries and looks up names, two lanes answer (see `Batches`), and one thread writes responses. So a query that
-    breaks a rule is refused before it waits, and what answers never waits for the network or for JSON.
+    One thread reads queries and looks up names, several lanes answer (see `Batches`), and one thread writes responses. So a query
+    that breaks a rule is refused before it waits, and what answers never waits for the network or for JSON.
     """
 
-    def __init__(self, answerer: Answerer, settings: ServeSettings) -> None:
-        self.answerer, self.settings, self.metrics = answerer, settings, Metrics()
-        self.batches = Batches(self._work, settings, self.metrics)
-        self.metrics.add_gauge("starqe_waiting_queries", "Queries that wait to be answered.", lambda: len(self.batches))
+    def __init__(self, answerer: Answerer, settings: ServeSettings, metrics: Metrics) -> None:
+        self.answerer, self.settings = answerer, settings
+        self.batches = Batches(self._work, settings, metrics)
         self._reading, self._writing = Worker("reading"), Worker("writing")
         self._processes: Processes | None = None
         self._storing = ThreadPoolExecutor(PARALLEL, "storing")  # its threads only wait for the store's process
         self._examples: list[Example] = []
 
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """The threads that compute."""
+        return (self._reading, self._writing, self.batches.quick.worker)
+
     def start_processes(self) -> None:
-        """Moves the slow lane to processes of its own. Call it before there are threads, for a service that has its process to itself."""
-        self.answerer.warm_up()
+        """Moves the slow lane to processes of its own.
+
+        Call it when the answerer is warm and while no thread computes, for a service that has its process to itself.
+        """
         self._processes = Processes(self._work, self.settings.slow_bytes)
         self.batches.use(self._processes, SLOW_WORKERS)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends; indexes are built first."""
-        self.answerer.warm_up()
+        """Answers until the block ends."""
         async with self.batches.running():
             yield
         for worker in (self._reading, self._writing):
@@ -198,3 +205,9 @@ def _gone(client: Request) -> Gone:
             pass
 
     return watch
+
+
+def service_of(client: Request) -> Service:
+    """Returns the service that answers a request from its beginning to its end."""
+    service: Service = client.scope["state"][SERVICE]
+    return service

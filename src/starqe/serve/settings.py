@@ -43,9 +43,9 @@ class ServeSettings(Section):
     waiting: int = pydantic.Field(default=64, ge=1)
     """Maximum number of queries that wait; the next one is refused with 503."""
     quick_seconds: float = pydantic.Field(default=0.05, gt=0)
-    """How long a query may delay others (or four times the usual time, if that is more) before it moves to the slow lane."""
-    slow_bytes: int = pydantic.Field(default=640 << 20, ge=1 << 20)
-    """Maximum memory that a process of the slow lane may take beyond what it shares with the service."""
+    """How long a query may delay others (or eight times the usual time, if that is more) before it moves to the slow lane."""
+    slow_bytes: int = pydantic.Field(default=448 << 20, ge=1 << 20)
+    """Maximum memory that a process of the slow or the middle lane may take beyond what it shares with the service."""
     slow_waiting: int = pydantic.Field(default=32, ge=0)
     """Maximum number of queries that wait in the slow lane; the next one is refused with 503."""
     requests: int = pydantic.Field(default=128, ge=1)
@@ -62,7 +62,8 @@ class ServeSettings(Section):
     """Maximum total size of the responses that clients have not read; beyond it, the connection that waits the longest is closed."""
     stop_seconds: float = pydantic.Field(default=10.0, gt=0)
     """Time limit for ending after SIGTERM or SIGINT."""
-    idle_seconds: int = pydantic.Field(default=5, ge=1)
-    """How long a connection stays open between two requests."""
+    idle_seconds: int = pydantic.Field(default=75, ge=1)
+    """How long a connection stays open between two requests, unless another client needs its place. It should be longer than clients and
+    proxies keep theirs (nginx: 60): a request that is sent while the service closes the connection is lost."""
     retry_seconds: int = pydantic.Field(default=1, ge=1)
     """Value of the header Retry-After of a 503."""

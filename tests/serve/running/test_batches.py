@@ -1,7 +1,8 @@
 import asyncio
 import threading
-import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,29 @@ import pytest
 from starqe.errors import DeadlineError
 from starqe.serve.problems import BusyError, ClientGoneError
 from starqe.serve.running.batches import MOST_STUCK, Batches
-from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.monitoring import Metrics
 from starqe.serve.settings import ServeSettings
+
+
+class Clock(threading.local):
+    """A clock of its own for every thread, which advances only by hand, so that a busy machine changes nothing."""
+
+    now = 0.0
+
+    def pass_(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """The clock of all deadlines; threads that take long are left alone only in the test about them."""
+    made = Clock()
+    monkeypatch.setattr("starqe.deadline.time", SimpleNamespace(monotonic=made, thread_time=made))
+    monkeypatch.setattr("starqe.serve.running.batches.STUCK_SECONDS", 60.0)
+    return made
 
 
 async def never() -> None:
@@ -53,7 +75,7 @@ async def occupied(batches: Batches, work: Doubler) -> Awaitable[Any]:
     return first
 
 
-def test_what_waits_is_done_together_by_kind_and_everyone_gets_the_own_result():
+def test_what_waits_is_done_together_by_kind_and_each_job_gets_its_own_result():
     async def scenario(batches, work):
         first = await occupied(batches, work)
         jobs = [asyncio.ensure_future(batches.do("even" if i % 2 == 0 else "odd", i, never)) for i in range(1, 6)]
@@ -108,7 +130,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_try_again():
     run(scenario, waiting=2, retry_seconds=7)
 
 
-def test_who_waits_too_long_is_told_so_and_the_job_leaves_the_queue():
+def test_a_job_that_waits_too_long_times_out_and_leaves_the_queue():
     async def scenario(batches, work):
         first = await occupied(batches, work)
         with pytest.raises(BusyError, match=r"a query may take 0\.05 seconds"):
@@ -117,12 +139,13 @@ def test_who_waits_too_long_is_told_so_and_the_job_leaves_the_queue():
         with pytest.raises(BusyError):  # the first one has waited longer than that, too
             await first
         work.gate.set()
+        batches._settings = batches._settings.replace(seconds=60.0)
         assert await batches.do("kind", 2, never) == 4
 
     run(scenario, seconds=0.05)
 
 
-def test_work_that_notices_the_limit_first_is_told_as_time_over_too():
+def test_work_that_notices_the_limit_first_is_reported_as_a_timeout_too():
     async def scenario(batches, _work):
         failed = asyncio.get_running_loop().create_future()
         failed.set_exception(DeadlineError("a question may take 10 seconds, and this one needs more"))
@@ -146,18 +169,19 @@ def test_the_job_of_a_client_that_went_away_is_dropped():
     run(scenario)
 
 
-def test_a_slow_job_moves_over_and_quick_ones_go_on():
+def test_a_slow_job_moves_over_and_quick_ones_go_on(clock):
     """The first job waits at its gate in the slow lane, with its own deadline, while others are done."""
     gate = threading.Event()
 
     def work(kind, items, deadline):
         while kind == "slow" and not gate.wait(0.001):
+            clock.pass_(0.001)
             deadline.check()
         return items
 
     async def main():
         metrics = Metrics()
-        async with Batches(work, ServeSettings(quick_seconds=0.02, slow_waiting=1), metrics).running() as batches:
+        async with Batches(work, ServeSettings(quick_seconds=0.02, slow_waiting=1, seconds=600), metrics).running() as batches:
             slow = [asyncio.ensure_future(batches.do("slow", i, never, alone=True)) for i in range(3)]
             done, _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
             with pytest.raises(BusyError, match="1 queries that take long wait already"):
@@ -171,43 +195,92 @@ def test_a_slow_job_moves_over_and_quick_ones_go_on():
     asyncio.run(main())
 
 
-def test_what_is_usual_on_a_slow_machine_is_not_slow():
+def test_a_query_a_little_slower_than_usual_does_not_wait_behind_expensive_ones(clock):
+    """Both processes of the slow lane are taken; a query that the quick lane gives up is done by the middle lane."""
+    gate, lanes = threading.Event(), []
+
+    def quick(kind, _, deadline):
+        lanes.append((kind, "quick"))
+        while True:
+            clock.pass_(0.001)
+            deadline.check()
+
+    def in_process(kind, items, deadline):
+        lanes.append((kind, "middle" if deadline.seconds < 150 else "slow"))
+        while kind != "slower" and not gate.wait(0.001):
+            clock.pass_(0.01 if kind == "surprise" else 0)
+            deadline.check()
+        return items
+
+    async def main():
+        metrics = Metrics()
+        batches = Batches(quick, ServeSettings(quick_seconds=0.02, seconds=300), metrics)
+        batches.use(in_process, 2)
+        async with batches.running():
+            expensive = [asyncio.ensure_future(batches.do("expensive", i, never, slow=True)) for i in range(4)]
+            assert await batches.do("slower", 1, never) == 1
+            surprise = asyncio.ensure_future(batches.do("surprise", 2, never))
+            while len(batches) < 3:  # until the middle lane has given it up, too, and it waits with two of the expensive ones
+                await asyncio.sleep(0.001)
+            gate.set()
+            assert await asyncio.gather(*expensive, surprise) == [0, 1, 2, 3, 2]
+        return metrics.value("starqe_slow_queries_total")
+
+    assert asyncio.run(main()) == 6  # four expensive ones, and two that were moved, one of them twice
+    assert [lane for kind, lane in lanes if kind == "slower"] == ["quick", "middle"]
+    assert [lane for kind, lane in lanes if kind == "surprise"] == ["quick", "middle", "slow"]
+
+
+def test_what_is_usual_on_a_slow_machine_is_not_slow(monkeypatch):
+    now = [0.0]
+    time = SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0])
+    monkeypatch.setattr("starqe.deadline.time", time)
+    monkeypatch.setattr("starqe.serve.running.batches.time", time)
+
     def work(kind, items, deadline):
-        end = time.monotonic() + (0.05 if kind == "usual" else 0.15)
-        while time.monotonic() < end:
+        for _ in range(5 if kind == "usual" else 20):  # one job at a time, so that all threads can share the clock
+            now[0] += 0.01
             deadline.check()
         return items
 
     async def main():
         metrics = Metrics()
         async with Batches(work, ServeSettings(quick_seconds=0.01), metrics).running() as batches:
-            for _ in range(3):
-                await batches.do("usual", 1, never)
-            assert metrics.value("starqe_slow_queries_total") == 1  # the first one: nothing is usual yet
-            await batches.do("longer", 1, never)
-        return metrics.value("starqe_slow_queries_total")
+            moved = []
+            for kind in ("usual", "usual", "usual", "longer", "usual"):
+                await batches.do(kind, 1, never)
+                moved.append(metrics.value("starqe_slow_queries_total"))
+        return moved
 
-    assert asyncio.run(main()) <= 2
+    # The first one is slow, since nothing is usual yet. It takes 0.05 seconds, so up to 8 times that is not slow.
+    assert asyncio.run(main()) == [1, 1, 1, 1, 1]
 
 
-def test_a_slow_job_is_stopped_when_its_time_is_over_or_its_client_leaves():
+def test_a_slow_job_is_stopped_when_its_time_is_over_or_its_client_leaves(clock):
     stopped: list[str] = []
+    begun: Counter[str] = Counter()
 
-    def work(kind, items, deadline):
+    def work(kind, _, deadline):
+        begun[kind] += 1
         while True:
             try:
+                clock.pass_(0.01 if kind == "late" or begun[kind] == 1 else 0)
                 deadline.check()
             except DeadlineError:
                 stopped.append(kind)
                 raise
 
+    async def leave() -> None:
+        while begun["left"] < 2:  # until it is in the slow lane
+            await asyncio.sleep(0.001)
+
     async def main():
-        async with Batches(work, ServeSettings(quick_seconds=0.02, seconds=0.3), Metrics()).running() as batches:
-            with pytest.raises(BusyError, match=r"a query may take 0\.3 seconds") as caught:
+        async with Batches(work, ServeSettings(quick_seconds=0.02, seconds=60), Metrics()).running() as batches:
+            with pytest.raises(BusyError, match=r"a query may take 60 seconds") as caught:
                 await batches.do("late", 0, never)
             assert caught.value.kind == "TimeOver"
             with pytest.raises(ClientGoneError):
-                await batches.do("left", 0, lambda: asyncio.sleep(0.1))
+                await batches.do("left", 0, leave)
             while batches.working:
                 await asyncio.sleep(0.001)
 
@@ -215,18 +288,19 @@ def test_a_slow_job_is_stopped_when_its_time_is_over_or_its_client_leaves():
     assert stopped == ["late", "late", "left", "left"]  # in the quick lane, then in the slow one
 
 
-def test_a_batch_that_takes_too_long_is_done_one_by_one_and_only_the_slow_one_moves_over():
+def test_a_batch_that_takes_too_long_is_done_one_by_one_and_only_the_slow_one_moves_over(clock):
     gate, seen = threading.Event(), []
 
     def work(_, items, deadline):
         seen.append(list(items))
         while "slow" in items and not gate.wait(0.001):
+            clock.pass_(0.001)
             deadline.check()
         return items
 
     async def main():
         metrics = Metrics()
-        async with Batches(work, ServeSettings(quick_seconds=0.05), metrics).running() as batches:
+        async with Batches(work, ServeSettings(quick_seconds=0.05, seconds=600), metrics).running() as batches:
             jobs = [asyncio.ensure_future(batches.do("kind", item, never)) for item in ("first", "slow", "last")]
             assert [await jobs[0], await jobs[2]] == ["first", "last"]
             gate.set()

@@ -3,8 +3,7 @@
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -14,10 +13,12 @@ from starqe.ask import Answerer
 from starqe.serve import ServeSettings, create_app
 from starqe.serve.running.connections import RESERVE
 from starqe.serve.running.server import configuration, listen
+from tests.serve.waiting import eventually
 
 pytestmark = pytest.mark.full
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEALTHY = b'{"status":"ok","run":""}'
 LARGE = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\n"
 
@@ -31,6 +32,11 @@ class Served:
     @property
     def connections(self) -> int:
         return len(self._server.server_state.connections)
+
+    @property
+    def unsent(self) -> int:
+        """The number of bytes that the service could not send yet: more than none if a client does not read."""
+        return sum(connection.transport.get_write_buffer_size() for connection in list(self._server.server_state.connections))
 
     @property
     def answered(self) -> int:
@@ -64,14 +70,6 @@ def everything(connection: socket.socket) -> bytes:
     return received
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Waits for something that must happen soon."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @contextmanager
 def served(answerer: Answerer, **settings: object) -> Iterator[Served]:
     limits = ServeSettings.parse(settings)
@@ -81,7 +79,7 @@ def served(answerer: Answerer, **settings: object) -> Iterator[Served]:
         thread = threading.Thread(target=server.run, args=([opened],))
         thread.start()
         try:
-            until(lambda: server.started)
+            eventually(lambda: server.started)
             yield Served(server, address)
         finally:
             server.should_exit = True
@@ -97,26 +95,26 @@ def error(received: bytes) -> tuple[int, str]:
     return int(received[9:12]), json.loads(body)["error"]["kind"]
 
 
-def test_clients_that_never_read_hold_nobody_up_and_are_cut_off(answerer):
+def test_clients_that_never_read_delay_no_one_and_are_cut_off(answerer):
     with ExitStack() as stack, served(answerer, requests=4, write_seconds=1) as service:
         for _ in range(8):
             connection = stack.enter_context(service.connect(receive_bytes=4_096))
             connection.setblocking(False)
             connection.send(LARGE * 500)
-        until(lambda: service.get("/api/graph")[0] == 200)
+        eventually(lambda: service.get("/api/graph")[0] == 200)
         assert [service.get("/api/graph")[0] for _ in range(3)] == [200] * 3
-        until(lambda: service.connections == 0)
+        eventually(lambda: service.connections == 0)
 
 
 def test_the_next_request_waits_until_the_response_before_it_has_left(answerer):
     with served(answerer, write_seconds=20) as service, service.connect(receive_bytes=4_096) as connection:
         connection.sendall(LARGE * 400)
-        until(lambda: service.answered > 0)
-        before = -1
-        while (now := service.answered) > before:  # until the buffers of the kernel are full
-            before = now
-            time.sleep(0.5)
+        eventually(lambda: service.unsent > 0)  # the buffers of the kernel are full
+        now = service.answered
         assert 0 < now < 400
+        assert service.get("/health")[0] == 200  # what was read by now has been answered: the next request would have been, too
+        now += 1
+        assert service.answered == now
         received = 0
         while service.answered == now:
             received += len(connection.recv(65_536))
@@ -125,38 +123,67 @@ def test_the_next_request_waits_until_the_response_before_it_has_left(answerer):
 
 def test_a_slow_client_that_reads_gets_every_response_in_order(answerer):
     with served(answerer, write_seconds=20) as service, service.connect(receive_bytes=4_096) as connection:
-        connection.sendall(LARGE * 20 + HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-        time.sleep(0.3)
+        connection.sendall(LARGE * 400 + HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        eventually(lambda: service.unsent > 0)
         received = everything(connection)
-    assert received.count(b"HTTP/1.1 200 OK") == 21
-    assert received.endswith(b'{"status":"ok"}')
+    assert received.count(b"HTTP/1.1 200 OK") == 401
+    assert received.endswith(HEALTHY)
 
 
-def test_responses_that_nobody_reads_take_a_bounded_number_of_bytes(answerer):
+def test_responses_that_are_not_read_take_a_bounded_number_of_bytes(answerer):
     with served(answerer, write_seconds=20, unsent_bytes=1_000) as service, service.connect(receive_bytes=4_096) as connection:
         connection.setblocking(False)
         connection.send(LARGE * 500)
-        until(lambda: service.connections == 1)
-        until(lambda: service.connections == 0)
+        eventually(lambda: service.connections == 1)
+        eventually(lambda: service.connections == 0)
+        assert service.answered < 500
 
 
-def test_beyond_the_limit_of_connections_health_is_told_others_are_refused_and_then_closed(answerer):
+def test_beyond_the_limit_of_connections_health_is_answered_others_are_refused_and_then_closed(answerer):
     with served(answerer, connections=3, retry_seconds=7) as service, ExitStack() as stack:
-        for _ in range(3):
-            connection = stack.enter_context(service.connect())
-            connection.sendall(HEALTH)
-            assert connection.recv(10).startswith(b"HTTP/1.1 2")
-        assert service.converse(HEALTH).endswith(b'{"status":"ok"}')
+        for _ in range(3):  # each in the middle of a request
+            stack.enter_context(service.connect()).sendall(HEALTH[:-2])
+        eventually(lambda: service.connections == 3)
+        assert service.converse(HEALTH).endswith(HEALTHY)
         assert b"starqe_requests_total" in service.converse(HEALTH.replace(b"/health", b"/metrics"))
         refused = service.converse(HEALTH.replace(b"/health", b"/api/graph"))
         assert error(refused) == (503, "Busy")
         assert b"\r\nretry-after: 7\r\n" in refused.lower()
         silent = [stack.enter_context(service.connect()) for _ in range(RESERVE)]
-        until(lambda: service.connections == 3 + RESERVE)
+        eventually(lambda: service.connections == 3 + RESERVE)
         with service.connect() as beyond:
             assert beyond.recv(1) == b""
         assert [connection.recv(1) for connection in silent] == [b""] * RESERVE  # the reserve is for short requests
-        assert service.converse(HEALTH).endswith(b'{"status":"ok"}')
+        assert service.converse(HEALTH).endswith(HEALTHY)
+
+
+def test_beyond_the_limit_of_connections_the_longest_idle_one_gives_way(answerer):
+    with served(answerer, connections=3) as service, ExitStack() as stack:
+
+        def ask(connection: socket.socket) -> None:
+            connection.sendall(HEALTH)
+            received = b""
+            while not received.endswith(HEALTHY):
+                received += connection.recv(65_536)
+            assert b"connection: close" not in received.lower()  # it is not one of the reserve
+
+        busy, *idle = (stack.enter_context(service.connect()) for _ in range(3))
+        ask(busy)
+        busy.sendall(HEALTH[:-2])
+        for connection in reversed(idle):
+            ask(connection)
+        first, second = (stack.enter_context(service.connect()) for _ in range(2))
+        ask(first)
+        assert idle[1].recv(1) == b""
+        ask(second)
+        assert idle[0].recv(1) == b""
+        busy.sendall(HEALTH[-2:])
+        assert busy.recv(10).startswith(b"HTTP/1.1 2")
+        ask(first)
+
+
+def test_a_connection_stays_open_for_longer_than_proxies_keep_theirs():
+    assert ServeSettings().idle_seconds > 60  # nginx, for connections to what is behind it
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ DIRECT = {"Content-Type": "application/sparql-query"}
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "LOCALHOST", "127.0.0.1:80", "[::1]:8000"])
 def test_the_names_of_this_machine_are_answered(client, host):
-    assert client.get("/health", headers={"Host": host}).json() == {"status": "ok"}
+    assert client.get("/health", headers={"Host": host}).json() == {"status": "ok", "run": ""}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost.evil.example", "", "[", "localhost@evil.example"])
@@ -55,7 +55,7 @@ def test_health_and_the_page_are_open_so_that_the_page_can_ask_for_the_token(cli
         assert client.get(path).status_code == 200
 
 
-def test_pages_of_other_origins_may_not_read_answers_unless_told_so(client, client_with):
+def test_pages_of_other_origins_may_not_read_answers_unless_allowed(client, client_with):
     origin = {"Origin": "https://page.example"}
     asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
     assert not [name for name in client.get("/api/graph", headers=origin).headers if name.startswith("access-control")]
@@ -114,7 +114,7 @@ def post_in_parts(app: Any, parts: list[bytes], pause: float) -> tuple[int, int]
     return sent[0]["status"], taken
 
 
-def test_a_client_that_is_too_slow_with_its_body_is_told_so(answerer):
+def test_a_client_that_is_too_slow_with_its_body_gets_an_error(answerer):
     app = create_app(answerer, ServeSettings(read_seconds=0.2))
     status, taken = post_in_parts(app, [b"x"] * 1000, 0.02)
     assert status == 408

@@ -36,7 +36,7 @@ def test_sizes_are_read_with_their_unit(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "4", "GB", "4 elephants", "-1GB"])
-def test_other_texts_are_no_size(text):
+def test_other_texts_are_not_sizes(text):
     with pytest.raises(InputError, match="a size is a number with a unit, such as 4GB"):
         limit(text)
 
@@ -58,5 +58,5 @@ def test_the_command_refuses_before_it_loads_anything(askable_run, capsys, monke
 def test_a_graph_that_is_not_there_is_an_error_with_its_place(askable_run, tmp_path):
     shutil.copytree(askable_run, tmp_path / "run")
     (tmp_path / "run" / "graph" / "pairs.parquet").unlink()
-    with pytest.raises(StorageError, match="graph is no graph, or is damaged"):
+    with pytest.raises(StorageError, match="graph is not a graph, or is damaged"):
         estimate(tmp_path / "run", None, ServeSettings())

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,7 @@ import pytest
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import DeadlineError, QueryError, SparqlError, UnsupportedError
 from starqe.serve.running.processes import AVAILABLE, NICE, Processes
+from tests.serve.waiting import eventually
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="workers are forked on Linux only")
 
@@ -50,13 +51,6 @@ def processes() -> Iterator[Processes]:
     started.close()
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_jobs_are_done_elsewhere_by_a_worker_that_stays(processes):
     assert processes("double", [1, 2], NEVER) == [2, 4]
     first, second = (processes("where", [None], NEVER)[0] for _ in range(2))
@@ -75,7 +69,7 @@ def test_a_job_is_ended_at_its_deadline_with_its_process(processes):
     assert processes("double", [3], NEVER) == [6]
 
 
-def test_a_job_is_ended_when_nobody_waits(processes):
+def test_a_job_is_ended_when_no_one_waits(processes):
     with pytest.raises(DeadlineError, match="no longer waits"):
         processes("sleep", [None], Deadline(wanted=lambda: False))
 
@@ -103,6 +97,7 @@ def test_nothing_is_left_when_they_are_closed():
     (worker,) = started("where", [None], NEVER)
     started.close()
     eventually(lambda: not psutil.pid_exists(worker))
+    assert not psutil.pid_exists(started._first)
 
 
 def test_without_its_first_process_a_thread_answers(caplog):
@@ -114,6 +109,7 @@ def test_without_its_first_process_a_thread_answers(caplog):
     started.close()
 
 
+@pytest.mark.full
 def test_workers_end_with_a_service_that_is_killed():
     program = (
         "import sys, time; from starqe.deadline import NEVER; from starqe.serve.running.processes import Processes\n"

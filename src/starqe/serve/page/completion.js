@@ -7,11 +7,11 @@ import { used } from "./relations.js";
 
 const PAUSE = 120;
 const COUNT = 8;
-const OTHERS = 3; // suggestions of the other kind, after those of the kind that stands at this place
+const OTHERS = 3; // suggestions of the other kind, after those of the kind that fits here
 const TERMS = ["string", "variable", "iri", "name"];
-const RELATION_AFTER = { ";": 0, "{|": 0, ">>": 0, "[": 0 }; // the number of names after a sign where a relation stands; else 1
+const RELATION_AFTER = { ";": 0, "{|": 0, ">>": 0, "[": 0 }; // the number of names between a sign and a relation; else 1
 
-/** Returns whether a relation stands at a place of a query, by the names since the last sign. */
+/** Returns whether a place of a query is that of a relation, by the names since the last sign. */
 export function isRelationAt(text, place) {
   let names = 0;
   let joined = false; // the part of a path is joined to the one before it: both are one relation
@@ -27,7 +27,7 @@ export function isRelationAt(text, place) {
   return false;
 }
 
-/** Finds what a prefix may mean: names of the kind that stands at this place, then some of the other kind. */
+/** Finds what a prefix may mean: names of the kind that fits here, then some of the other kind. */
 async function suggestions(signal, prefix, relationsFirst) {
   const kinds = relationsFirst ? ["relations", "entities"] : ["entities", "relations"];
   const find = async (kind) => (await call(`api/${kind}?count=${COUNT}&prefix=${encodeURIComponent(prefix)}`, { signal }))[kind];
@@ -35,7 +35,7 @@ async function suggestions(signal, prefix, relationsFirst) {
   return [...expected, ...other.slice(0, expected.length ? OTHERS : COUNT)];
 }
 
-/** Returns what stands beside a label: how often a relation is used, or the identifier of an entity. */
+/** Returns what is shown next to a label: how often a relation is used, or the identifier of an entity. */
 const beside = (option) => (option.statements !== undefined ? `relation, ${used(option)}` : option.entity !== option.label && option.entity);
 
 /** Adds completion to an editor; `say` tells a reader who does not see the list how long it is. */

@@ -1,5 +1,5 @@
 // Draws a query as a graph: anchors as rectangles, variables as pills, targets as hexagons; predicted edges are dashed, negated ones
-// dotted. Options of a union and negations are marked beside their edges; comparisons stand below the graph.
+// dotted. Options of a union and negations are marked beside their edges; comparisons are below the graph.
 
 import { html, percent, svg } from "./dom.js";
 import { layOut } from "./layout.js";
@@ -12,7 +12,7 @@ const PADDING = { x: 12, y: 9 };
 const TAG_PADDING = 7;
 const TAG_INSET = 2;
 const TAG_GAP = 3;
-const SLANT = 11; // how far the points of the target's hexagon stand out
+const SLANT = 11; // how far the points of the target's hexagon extend
 const EDGE_GAP = 4; // between an edge and the text beside it
 const LIMITS = [190, 160, 132, 108, 92]; // the widest texts, tried in this order until the drawing fits
 const MARGIN = 3;

@@ -1,6 +1,6 @@
 // The query as text: a plain textarea over a mirror of its text, which carries colours, line numbers and the place of an error.
 //
-// The mirror gives the sheet its height and the sheet scrolls as a whole, so the two cannot come apart.
+// The mirror sets the height of the sheet, and the sheet scrolls as a whole, so the two stay aligned.
 
 import { byId, html } from "./dom.js";
 

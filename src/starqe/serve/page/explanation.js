@@ -25,7 +25,7 @@ function qualifier(pair) {
   );
 }
 
-/** Writes one statement; in a negation, what is no fact is missing. */
+/** Writes one statement; in a negation, a statement that is not a fact is missing. */
 function reason(why, negated) {
   const word = why.fact ? "fact" : negated ? `missing; probability that it is true: ${percent(why.probability)}` : `predicted, ${percent(why.probability)}`;
   return html(

@@ -1,6 +1,6 @@
 // Places a graph in layers, as arithmetic on boxes: no page, no text.
 //
-// Nodes stand in columns by their distance from the target, which stands in the last one. The label of every edge is a box of its
+// Nodes are in columns by their distance from the target, which is in the last one. The label of every edge is a box of its
 // own in the column between (or beside) its ends, and the edge runs through it. So no two boxes of a column overlap by
 // construction, and parallel edges, opposite edges and cycles need no rule of their own.
 //
@@ -163,7 +163,7 @@ function shiftToZero(items) {
   return Math.max(...items.map((item) => item.across + item.after));
 }
 
-/** Returns for every edge where across it leaves its first node and enters its second: links on one side of a node stand apart. */
+/** Returns for every edge where across it leaves its first node and enters its second: links on one side of a node are kept apart. */
 function ports(nodes, labels, ends) {
   const found = ends.map(() => [0, 0]);
   nodes.forEach((node, n) => {

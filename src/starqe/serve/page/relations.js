@@ -3,14 +3,14 @@
 import { call, latest } from "./api.js";
 import { byId, counted, html } from "./dom.js";
 
-const MOST = 100; // as many as the service gives at once
+const MOST = 100; // as many as the service returns at once
 const PAUSE = 120;
 
 /** Describes how often a relation is used: in statements, or else in qualifiers. */
 export const used = ({ statements, qualifiers }) =>
   statements || !qualifiers ? counted(statements, "statement") : counted(qualifiers, "qualifier");
 
-/** Shows the relations; a click gives the text to write for one to `insert`. `total` is how many the graph has. */
+/** Shows the relations; a click passes the text for one to `insert`. `total` is how many the graph has. */
 export async function showRelations(total, insert) {
   const [list, more, filter] = [byId("relations"), byId("relations-more"), byId("relations-filter")];
   const find = latest((signal, text) => call(`api/relations?count=${MOST}&prefix=${encodeURIComponent(text)}`, { signal }));

@@ -1,8 +1,10 @@
-"""Queries that wait, and the two lanes that answer them.
+"""Queries that wait, and the lanes that answer them.
 
 The quick lane is a thread that answers several cheap queries at a time. The slow lane answers one query after the other in worker
 processes, or in a thread of its own where there are none. A query goes there at once if it looks expensive, or has proved to be;
-any other that takes longer than `quick_seconds` is stopped in the quick lane and moved over. So cheap queries go on.
+any other that takes longer than `quick_seconds` is stopped in the quick lane and moved over. So cheap queries go on. Where there are
+processes, a query that has just been moved gets one of its own for a short time (the middle lane), so that a query which is only a
+little slower than usual does not wait behind expensive ones.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError
 from starqe.serve.problems import BusyError, ClientGoneError
-from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.monitoring import Metrics
 from starqe.serve.running.processes import Processes, Work
 from starqe.serve.running.workers import Worker
 from starqe.serve.settings import ServeSettings
@@ -32,8 +34,9 @@ STUCK_SECONDS = 1.0
 MOST_STUCK = 4
 """Number of threads that may be left alone; beyond it, their lane waits for them."""
 _SHARE = 0.25  # the further queries of a batch add this share of `quick_seconds` each
+_MIDDLE = 20.0  # a query may take this many times `quick_seconds` in the middle lane
 _PATIENCE = 6.0  # a quick query may take this many times `quick_seconds` on a busy machine, if it needs less processor time
-_USUAL, _KEPT = 4, 32  # a query is slow at 4 times the median of the last 32 that were answered
+_USUAL, _KEPT = 8, 32  # a query is slow at 8 times the median of the last 32 that were answered: few cheap ones take that long
 _REMEMBERED = 1_024  # number of queries that are known to be slow
 
 log = logging.getLogger("starqe.serve")
@@ -51,11 +54,11 @@ class _Job:
     result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def wanted(self) -> bool:
-        """Whether anybody still waits; safe in any thread, since it only reads the state of the future."""
+        """Whether a client still waits; safe in any thread, since it only reads the state of the future."""
         return not self.result.done()
 
     def fail(self, error: Exception) -> None:
-        """Passes an error on, if anybody waits for it."""
+        """Passes an error on, if a client still waits."""
         if self.wanted():
             self.result.set_exception(error)
 
@@ -96,28 +99,34 @@ class _Lane:
 
 
 class Batches:
-    """Bounded queues before two lanes; the quick one takes jobs of the same kind together.
+    """Bounded queues, one per lane; the quick lane takes jobs of the same kind together.
 
-    What fails together is tried one by one, so that a job fails for its own reasons only. A job that nobody waits for any more
+    What fails together is tried one by one, so that a job fails for its own reasons only. A job whose result is no longer wanted
     leaves its queue at once, and is stopped at the next look at its deadline if it has begun.
     """
 
     def __init__(self, work: Work, settings: ServeSettings, metrics: Metrics) -> None:
         self._work, self._settings, self._metrics = work, settings, metrics
-        self._quick, self._slow = _Lane("quick answers"), _Lane("slow answers")
+        self.quick, self._slow = _Lane("quick answers"), _Lane("slow answers")
+        self._middle: _Lane | None = None
         self._slow_work, self._slow_threads = work, 1
-        self._known_slow: dict[Hashable, None] = {}
+        self._known_slow: dict[Hashable, _Lane] = {}
         self._working = self._stuck = 0
         self._durations: deque[float] = deque(maxlen=_KEPT)
         self._stopping: asyncio.Future[None] | None = None
 
     def use(self, processes: Processes, count: int) -> None:
-        """Lets the slow lane do its jobs in processes, up to this many at a time."""
+        """Lets the slow lane do its jobs in processes, up to this many at a time, and the middle lane in one more."""
         self._slow_work, self._slow_threads = processes, count
         self._slow.worker = Worker(self._slow.name, count)
+        self._middle = _Lane("middle answers")
 
     def __len__(self) -> int:
-        return len(self._quick.waiting) + len(self._slow.waiting)
+        return sum(len(lane.waiting) for lane in self._lanes)
+
+    @property
+    def _lanes(self) -> list[_Lane]:
+        return [lane for lane in (self.quick, self._middle, self._slow) if lane is not None]
 
     @property
     def working(self) -> int:
@@ -129,7 +138,8 @@ class Batches:
         """Answers until the block ends; jobs that still wait then are refused."""
         self._stopping = asyncio.get_running_loop().create_future()
         slow = [asyncio.create_task(self._run_slow()) for _ in range(self._slow_threads)]
-        loops = [asyncio.create_task(self._run_quick()), *slow]
+        middle = [] if self._middle is None else [asyncio.create_task(self._run_middle(self._middle))]
+        loops = [asyncio.create_task(self._run_quick()), *middle, *slow]
         try:
             yield self
         finally:
@@ -137,13 +147,13 @@ class Batches:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for lane in (self._quick, self._slow):
+            for lane in self._lanes:
                 for job in lane.waiting:
                     job.fail(self._busy("the service stops"))
                 lane.worker.close()
 
     def stop(self) -> None:
-        """Refuses everybody who waits."""
+        """Refuses all queries that wait."""
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)
 
@@ -162,17 +172,17 @@ class Batches:
             ClientGoneError: The client went away first.
         """
         job = _Job(kind, item, alone, time.monotonic() + self._settings.seconds)
-        if slow or (kind, item) in self._known_slow:
-            self._move(job)
-        elif len(self._quick.waiting) >= self._settings.waiting:
+        if (lane := self._slow if slow else self._known_slow.get((kind, item))) is not None:
+            self._move(job, lane)
+        elif len(self.quick.waiting) >= self._settings.waiting:
             raise self._busy(f"{self._settings.waiting} queries wait already")
         else:
-            self._quick.put(job)
+            self.quick.put(job)
         try:
             return await self.first(job.result, gone)
         finally:
-            self._quick.drop(job)
-            self._slow.drop(job)
+            for lane in self._lanes:
+                lane.drop(job)
 
     async def first(self, result: asyncio.Future[T], gone: Gone) -> T:
         """Waits for a result as long as the client does, and no longer than a query may take.
@@ -208,7 +218,16 @@ class Batches:
 
     async def _run_quick(self) -> None:
         while True:
-            await self._answer_quickly(await self._quick.take(self._settings.batch))
+            await self._answer_quickly(await self.quick.take(self._settings.batch))
+
+    async def _run_middle(self, lane: _Lane) -> None:
+        while True:
+            for job in await lane.take(1):
+                try:
+                    await self._do(lane, [job], min(_MIDDLE * self._quick_seconds(), max(0.0, job.end - time.monotonic())))
+                except DeadlineError:
+                    if job.wanted():
+                        self._give_up(job, self._slow)
 
     async def _run_slow(self) -> None:
         while True:
@@ -220,39 +239,42 @@ class Batches:
     async def _answer_quickly(self, jobs: list[_Job]) -> None:
         self._metrics.add_batch(len(jobs))
         try:
-            await self._do(self._quick, jobs, _PATIENCE * self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
+            await self._do(self.quick, jobs, _PATIENCE * self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
         except DeadlineError:
             late = [job for job in jobs if job.wanted()]
             if len(jobs) > 1:
                 for job in late:
                     job.alone = True
-                self._quick.put(*late, first=True)
+                self.quick.put(*late, first=True)
                 return
             for job in late:
-                self._give_up(job)
+                self._give_up(job, self._middle or self._slow)
 
-    def _give_up(self, job: _Job) -> None:
-        """Moves a job that has taken too long in the quick lane, with equal ones that wait there, and remembers it."""
+    def _give_up(self, job: _Job, to: _Lane) -> None:
+        """Moves a job that has taken too long to another lane, with equal ones that wait before it, and remembers it."""
         job.tried = True
-        self._known_slow[job.kind, job.item] = None
+        self._known_slow[job.kind, job.item] = to
         while len(self._known_slow) > _REMEMBERED:
             self._known_slow.pop(next(iter(self._known_slow)))
-        equal = [other for other in self._quick.waiting if (other.kind, other.item) == (job.kind, job.item)]
+        before = [lane for lane in self._lanes if lane not in (to, self._slow)]
+        equal = [other for lane in before for other in lane.waiting if (other.kind, other.item) == (job.kind, job.item)]
         for one in (job, *equal):
-            self._quick.drop(one)
-            self._move(one)
+            for lane in before:
+                lane.drop(one)
+            self._move(one, to)
 
     def _quick_seconds(self) -> float:
         """Returns the time for a single query in the quick lane; on a busy machine, cheap queries must not count as slow."""
         return max(self._settings.quick_seconds, _USUAL * median(self._durations or [0.0]))
 
-    def _move(self, job: _Job) -> None:
-        self._metrics.add_slow()
-        if len(self._slow.waiting) >= self._settings.slow_waiting:
+    def _move(self, job: _Job, to: _Lane) -> None:
+        if self._middle is None or to is self._middle or not job.tried:  # each once
+            self._metrics.add_slow()
+        if len(to.waiting) >= self._settings.slow_waiting:
             job.fail(self._busy(f"{self._settings.slow_waiting} queries that take long wait already"))
         else:
             job.alone = True
-            self._slow.put(job)
+            to.put(job)
 
     async def _do(self, lane: _Lane, jobs: list[_Job], seconds: float) -> None:
         """Does jobs of one kind in a thread of a lane.
@@ -267,7 +289,7 @@ class Batches:
                 return any(job.wanted() for job in jobs)
 
             kind, items = jobs[0].kind, [job.item for job in jobs]
-            if lane is self._slow:
+            if lane is not self.quick:
                 return self._slow_work(kind, items, Deadline(seconds, wanted))
             return self._work(kind, items, Deadline(seconds, wanted, seconds / _PATIENCE))
 
@@ -292,18 +314,18 @@ class Batches:
 
     def _learn(self, lane: _Lane, jobs: Sequence[_Job], seconds: float) -> None:
         """Learns what is usual; a job that was only slow because nothing was known yet is tried in the quick lane the next time."""
-        if lane is self._quick or jobs[0].tried:
+        if lane is self.quick or jobs[0].tried:
             self._durations.append(seconds / len(jobs))
-        if lane is self._slow and seconds < self._quick_seconds():
+        if lane is not self.quick and seconds < self._quick_seconds():
             self._known_slow.pop((jobs[0].kind, jobs[0].item), None)
 
     def _leave_alone(self, lane: _Lane, jobs: list[_Job], results: asyncio.Future[list[Any]]) -> None:
-        """Gives a lane other threads, and moves a quick job to a process; if the old thread still returns in time, its results count."""
+        """Replaces a lane's threads, and moves a quick job to a process; if the old thread still returns in time, its results count."""
         log.warning("%s: a query does not stop at its deadline; another thread takes over", lane.name)
         lane.worker.close()
         lane.worker = Worker(lane.name, self._slow_threads if lane is self._slow else 1)
         self._stuck += 1
-        moved = lane is self._quick and self._slow_work is not self._work
+        moved = lane is self.quick and self._slow_work is not self._work
 
         def returned(done: asyncio.Future[list[Any]]) -> None:
             self._stuck -= 1
@@ -314,7 +336,7 @@ class Batches:
 
         results.add_done_callback(returned)
         for job in jobs if moved else ():
-            self._give_up(job)
+            self._give_up(job, self._middle or self._slow)
 
     def _one_less_works(self, _: asyncio.Future[list[Any]]) -> None:
         self._working -= 1

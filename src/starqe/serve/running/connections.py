@@ -96,10 +96,12 @@ class Connection(H11Protocol):
         self._header_seconds = settings.read_seconds
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to wait for headers; beyond the limit of connections, it takes one from the reserve, or closes."""
+        """Begins to wait for headers; beyond the limit of connections, an idle one gives way, or this one is of the reserve, or closes."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # so that `pause_writing` means that something is unsent
-        beyond = len(self.connections) - self._settings.connections
+        beyond = len(self._open()) - self._settings.connections
+        if beyond > 0 and self._close_longest_idle():
+            beyond -= 1
         if beyond > RESERVE:
             transport.abort()
             return
@@ -130,7 +132,7 @@ class Connection(H11Protocol):
         self._write_timer = self._write_timer or self.loop.call_later(self._settings.write_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Goes on: everything written so far has left."""
+        """Resumes: everything written so far has been sent."""
         self._stop_waiting_for_reader()
         if self._completed:
             self._completed = False
@@ -139,7 +141,7 @@ class Connection(H11Protocol):
             self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
-        """Goes on to the next request, as soon as the response has left."""
+        """Continues with the next request as soon as the response has been sent."""
         if self._write_timer is None:
             super().on_response_complete()
         else:
@@ -151,7 +153,7 @@ class Connection(H11Protocol):
         problem = self.conn.problem
         status = problem.error_status_hint if problem is not None else 400
         self._refused = True
-        if self.cycle is not None and not self.cycle.response_complete:  # in the middle of a body: nobody waits any more
+        if self.cycle is not None and not self.cycle.response_complete:  # in the middle of a body: the client is gone
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
@@ -167,6 +169,16 @@ class Connection(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _open(self) -> list["Connection"]:
+        return [each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()]
+
+    def _close_longest_idle(self) -> bool:
+        """Closes the connection that has waited the longest for its next request; returns whether there was one."""
+        ends = {each: timer.when() for each in self._open() if (timer := each.timeout_keep_alive_task) is not None}
+        if ends:
+            min(ends, key=ends.__getitem__).timeout_keep_alive_handler()
+        return bool(ends)
 
     def _wait_for_headers(self) -> None:
         self._header_timer = self.loop.call_later(self._header_seconds, self.transport.abort)

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from starqe.serve.problems import BusyError, ClientGoneError, HttpError, failure
-from starqe.serve.running.metrics import Metrics
+from starqe.serve.running.monitoring import Metrics
 from starqe.serve.service import log
 from starqe.serve.settings import ServeSettings
 
@@ -31,20 +31,33 @@ WATCHING = ("/health", "/metrics")
 """Paths that are answered under any load."""
 
 
-class Watch:
+class HttpMiddleware:
+    """Middleware for HTTP requests; other messages, such as those of the lifespan, are passed on."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request, or passes another message on."""
+        await (self.handle if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        await self._app(scope, receive, send)
+
+
+class Watch(HttpMiddleware):
     """Counts, times and logs every request, adds headers to every response, and handles HEAD and unexpected exceptions.
 
     HEAD is answered like GET, without the body. The log has the route, never the address, which may contain a query.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+        super().__init__(app)
+        self._metrics = metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         began, status, head = time.perf_counter(), 0, scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if head else scope
 
@@ -74,15 +87,16 @@ class Watch:
             log.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
 
 
-class Hosts:
+class Hosts(HttpMiddleware):
     """Refuses requests for other host names: a web site could point its own name at this service (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
-        self._app, self._hosts = app, {host.lower().strip("[]") for host in hosts}
+        super().__init__(app)
+        self._hosts = {host.lower().strip("[]") for host in hosts}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
-        if scope["type"] == "http" and "*" not in self._hosts and not self._allows(Headers(scope=scope).getlist("host")):
+        if "*" not in self._hosts and not self._allows(Headers(scope=scope).getlist("host")):
             problem = HttpError(400, "the Host header is not a name of this service. Its owner can allow more names", "UnknownHost")
             await problem.response()(scope, receive, send)
             return
@@ -95,15 +109,16 @@ class Hosts:
             return False
 
 
-class Token:
+class Token(HttpMiddleware):
     """Refuses requests without ``Authorization: Bearer TOKEN``, except for open paths, which reveal nothing about the graph."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: Collection[str]) -> None:
-        self._app, self._token, self._open = app, token.encode(), open_paths
+        super().__init__(app)
+        self._token, self._open = token.encode(), open_paths
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
-        if scope["type"] == "http" and scope["path"] not in self._open and not self._allows(Headers(scope=scope).get("authorization", "")):
+        if scope["path"] not in self._open and not self._allows(Headers(scope=scope).get("authorization", "")):
             headers = {"WWW-Authenticate": 'Bearer realm="starqe"'}
             problem = HttpError(401, "a token is needed here. Send it as Authorization: Bearer TOKEN", "TokenNeeded", headers)
             await problem.response()(scope, receive, send)
@@ -116,15 +131,16 @@ class Token:
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode("latin-1"), self._token)
 
 
-class Crowd:
+class Crowd(HttpMiddleware):
     """Refuses requests while too many others are being handled."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
-        self._app, self._settings, self._inside = app, settings, 0
+        super().__init__(app)
+        self._settings, self._inside = settings, 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
-        if scope["type"] != "http" or scope["path"] in WATCHING:
+        if scope["path"] in WATCHING:
             await self._app(scope, receive, send)
             return
         if self._inside >= self._settings.requests:
@@ -138,17 +154,15 @@ class Crowd:
             self._inside -= 1
 
 
-class Bodies:
+class Bodies(HttpMiddleware):
     """Reads the whole body before a route sees the request, within limits of size and time."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
-        self._app, self._settings = app, settings
+        super().__init__(app)
+        self._settings = settings
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         try:
             body = await self._read(Headers(scope=scope).get("content-length", ""), receive)
         except HttpError as problem:

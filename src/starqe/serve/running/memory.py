@@ -17,7 +17,7 @@ PER_NAME, PER_STATEMENT, PER_PAIR = 700, 120, 60
 WEIGHTS = 2.5
 """Weights take this many times their size on disk: as they are, prepared for scoring, and while they are read."""
 ROWS = 160
-"""Rows with one 4-byte score per entity that are held at a time: a batch, its candidates and the passes over both."""
+"""Rows with one 4-byte score per entity that are in memory at a time: a batch, its candidates and the passes over both."""
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 
 
@@ -64,7 +64,7 @@ def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate
             for name in ("statements", "pairs", "entities", "relations", "labels")
         }
     except (OSError, ValueError) as error:
-        raise StorageError(f"{folder} is no graph, or is damaged: {error}") from None
+        raise StorageError(f"{folder} is not a graph, or is damaged: {error}") from None
     names = rows["entities"] + rows["relations"] + rows["labels"]
     weights = sum(file.stat().st_size for file in run.rglob("weights.safetensors"))
     return Estimate(
@@ -78,7 +78,7 @@ def limit(text: str | None) -> tuple[int, str]:
     """Returns the limit in bytes and what it is called: as given (4GB), or else the memory of this machine that is free.
 
     Raises:
-        InputError: The text is no size.
+        InputError: The text is not a size.
     """
     if text is None:
         return psutil.virtual_memory().available, "the free memory of this machine"

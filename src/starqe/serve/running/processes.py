@@ -1,7 +1,7 @@
 """Work in processes of its own: it takes no processor time from the threads of the service, has limited memory, and can be ended.
 
-The service forks once, before it has threads. This first process holds the run as it was loaded (its memory is shared until somebody
-writes to it), and forks a worker whenever one is needed. A worker does one job at a time, and is killed when nobody waits for the result
+The service forks once, before it has threads. This first process holds the run as it was loaded (its memory is shared until it
+is written to), and forks a worker whenever one is needed. A worker does one job at a time, and is killed when no one waits for the result
 any more.
 """
 
@@ -76,7 +76,7 @@ class Processes:
 
         Raises:
             UnsupportedError: They need more memory than a worker may take.
-            DeadlineError: The time is up, or nobody waits any more.
+            DeadlineError: The time is up, or the result is no longer wanted.
         """
         try:
             worker = self._take()
@@ -88,7 +88,7 @@ class Processes:
             while not worker.connection.poll(_POLL_SECONDS):
                 deadline.check()
             done, found = worker.connection.recv()
-        except (EOFError, ConnectionError):  # without a word: the system has ended it
+        except (EOFError, ConnectionError):  # without a reply: the system has ended it
             worker.end()
             raise UnsupportedError(_TOO_MUCH) from None
         except BaseException:
@@ -149,7 +149,7 @@ def _fork_workers(control: socket.socket, work: Work, memory: int) -> NoReturn:
 
 def _become_helper(keep: int) -> None:
     """Lets go of what belongs to the service: its signals, streams, files and sockets, and its priority."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service ends its helpers itself
     _die_with_parent()
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -194,7 +194,7 @@ def _outcome(work: Work, kind: Hashable, items: Sequence[Any]) -> bytes:
         error.add_note("".join(traceback.format_exception(error)))
         try:
             return pickle.dumps((False, _kept(error)))
-        except Exception:  # whatever it has in it cannot be sent
+        except Exception:  # its content cannot be sent
             return pickle.dumps((False, _kept(RuntimeError("".join(traceback.format_exception(error))))))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import faulthandler
+import gc
 import logging
 import os
 import signal
@@ -17,11 +18,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from starqe.errors import InputError
+from starqe.serve.problems import HttpError
 from starqe.serve.running.connections import Connection, Unsent
 from starqe.serve.running.processes import AVAILABLE
-from starqe.serve.service import Service
+from starqe.serve.running.runs import Runs
 from starqe.serve.settings import ServeSettings
 
+HANG_UP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+"""The signal to load the run again; Windows has none."""
 _ANSWERING, _CLOSING = 0.7, 0.9
 """After these shares of `stop_seconds`, queries that wait are refused, and connections are closed."""
 SWITCH_SECONDS = 0.0005
@@ -65,7 +69,7 @@ def configuration(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
         ws="none",
         lifespan="on",
         log_config=None,
-        access_log=False,  # it would tell what was asked
+        access_log=False,  # it would reveal queries
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=settings.idle_seconds,
@@ -75,19 +79,27 @@ def configuration(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
 
 def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
     """Serves until SIGINT or SIGTERM, then answers what waits, and returns; it ends the process if that takes too long."""
-    service: Service = app.state.service
+    runs: Runs = app.state.runs
     sys.setswitchinterval(SWITCH_SECONDS)
+    runs.current.answerer.warm_up()
+    # The graph and its indexes are millions of objects that stay. Each full collection would look at all of them, and stop every thread
+    # for as long as several cheap queries take.
+    gc.collect()
+    gc.freeze()
     if AVAILABLE:
-        service.start_processes()
-    server = _Server(configuration(app, settings), settings, service)
+        runs.start_processes()
+    server = _Server(configuration(app, settings), settings, runs)
     # uvicorn handles these signals while it runs, and raises them again at its end, when they should do nothing more.
     before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+    if HANG_UP is not None:
+        before[HANG_UP] = signal.signal(HANG_UP, signal.SIG_IGN)  # until the server runs, there is nothing to load again
     try:
         server.run(sockets=[opened])
-        if service.batches.working:
-            _end()  # a thread that is still answering might hold up the end of the interpreter
+        if runs.working:
+            end_process()  # a thread that is still answering might hold up the end of the interpreter
     finally:
         faulthandler.cancel_dump_traceback_later()
+        gc.unfreeze()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -95,14 +107,35 @@ def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
 class _Server(uvicorn.Server):
     """uvicorn's server, which ends within `stop_seconds` after the first signal."""
 
-    def __init__(self, config: uvicorn.Config, settings: ServeSettings, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, settings: ServeSettings, runs: Runs) -> None:
         super().__init__(config)
-        self._settings, self._service = settings, service
+        self._settings, self._runs = settings, runs
+        self._reloading: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to serve; from now on SIGHUP loads the run again."""
+        await super().startup(sockets)
+        if HANG_UP is not None:
+            asyncio.get_running_loop().add_signal_handler(HANG_UP, self._hang_up, sys.__stdin__ is not None and sys.__stdin__.isatty())
+
+    def _hang_up(self, had_terminal: bool) -> None:
+        """Loads the run again, or stops if the signal says that the terminal was closed."""
+        if had_terminal and not os.isatty(0):
+            self.handle_exit(signal.SIGTERM, None)
+            return
+
+        async def reload() -> None:
+            with contextlib.suppress(HttpError):  # it is logged
+                await self._runs.reload()
+
+        task = asyncio.get_running_loop().create_task(reload())
+        self._reloading.add(task)
+        task.add_done_callback(self._reloading.discard)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins to stop; a thread ends the process if nothing else does."""
         if not self.should_exit:
-            watchdog = threading.Timer(self._settings.stop_seconds, _end)
+            watchdog = threading.Timer(self._settings.stop_seconds, end_process)
             watchdog.daemon = True
             watchdog.start()
             # It needs the interpreter's lock, which a long operation on arrays may hold; this one needs nothing.
@@ -111,12 +144,12 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answers what was begun; what is not answered in time is refused."""
-        refusal = asyncio.get_running_loop().call_later(_ANSWERING * self._settings.stop_seconds, self._service.batches.stop)
+        refusal = asyncio.get_running_loop().call_later(_ANSWERING * self._settings.stop_seconds, self._runs.stop)
         await super().shutdown(sockets)
         refusal.cancel()
 
 
-def _end() -> None:
+def end_process() -> None:
     """Ends the process at once, with everything written that was logged or printed."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

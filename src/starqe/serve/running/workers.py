@@ -1,17 +1,21 @@
 """Threads that do the work of the service beside the event loop, and never keep the process from ending."""
 
+import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+HOLD_SECONDS = 30.0
+"""Time limit for all threads to wait."""
 _Submitted: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class Worker:
-    """Daemon threads (one, if nothing else is said) that run functions in the order of their submission; they start with the first one.
+    """Daemon threads (one by default) that run functions in the order of submission; they start with the first function.
 
     A `ThreadPoolExecutor` joins its threads when the interpreter exits, so one blocked function would keep the process alive.
     """
@@ -30,12 +34,60 @@ class Worker:
         self._submitted.put((future, lambda: function(*arguments)))
         return future
 
+    def pause(self, release: threading.Event, arrived: Callable[[], None]) -> None:
+        """Makes all threads wait for an event, after what was submitted; each reports that it waits."""
+
+        def wait() -> None:
+            arrived()
+            release.wait()
+
+        for _ in range(self.threads):
+            self.submit(wait)
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that run."""
+        return self._threads if self._submitted is not None else 0
+
     def close(self) -> None:
         """Ends the threads after what was submitted; they are never waited for."""
         if self._submitted is not None:
             for _ in range(self._threads):
                 self._submitted.put(None)
             self._submitted = None
+
+
+@contextlib.asynccontextmanager
+async def paused(workers: Sequence[Worker]) -> AsyncIterator[None]:
+    """Makes all threads of these workers wait while the block runs.
+
+    Raises:
+        RuntimeError: One of them does not stop in time.
+    """
+    loop, release = asyncio.get_running_loop(), threading.Event()
+    expected, arrived, all_wait = sum(worker.threads for worker in workers), 0, asyncio.Event()
+
+    def one_more() -> None:
+        nonlocal arrived
+        arrived += 1
+        if arrived >= expected:
+            all_wait.set()
+
+    def arrives() -> None:
+        loop.call_soon_threadsafe(one_more)
+
+    for worker in workers:
+        worker.pause(release, arrives)
+    try:
+        if expected:
+            try:
+                async with asyncio.timeout(HOLD_SECONDS):
+                    await all_wait.wait()
+            except TimeoutError:
+                raise RuntimeError(f"threads should stop for a moment, and one did not within {HOLD_SECONDS:g} seconds") from None
+        yield
+    finally:
+        release.set()
 
 
 def _run(queue: "SimpleQueue[_Submitted | None]") -> None:

@@ -31,7 +31,15 @@ class Metrics:
         self._batches = Counter("starqe_batches", "Batches of queries that were answered together.", registry=self._registry)
         self._batched = Counter("starqe_batched_queries", "Queries in these batches.", registry=self._registry)
         self._slow = Counter("starqe_slow_queries", "Queries that went to the slow lane.", registry=self._registry)
+        self._run = Gauge(
+            "starqe_run_info", "The run that answers, by the beginning of its fingerprint.", ("run",), registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
+
+    def set_run(self, fingerprint: str) -> None:
+        """Sets the run that answers from now on."""
+        self._run.clear()
+        self._run.labels(fingerprint[:12]).set(1)
 
     def add_request(self, route: str, status: int, seconds: float) -> None:
         """Counts a request; only existing routes are named, so the number of series is bounded."""

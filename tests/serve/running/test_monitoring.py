@@ -1,4 +1,4 @@
-from starqe.serve.running.metrics import BUCKETS, Metrics
+from starqe.serve.running.monitoring import BUCKETS, Metrics
 
 
 def test_counters_and_the_histogram_are_written_as_prometheus_reads_them():

@@ -1,0 +1,200 @@
+"""Another run takes the place of the one that answers: no request is lost, a failure changes nothing, and the old one is freed."""
+
+import gc
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import psutil
+import pytest
+from starlette.testclient import TestClient
+
+from starqe.ask import Answerer
+from starqe.errors import StorageError
+from starqe.serve import ServeSettings, create_app
+from starqe.serve.running.runs import Loaded, run_fingerprint
+from tests.serve.questions import BORN_IN_ULM, TWO_STEPS
+from tests.serve.waiting import eventually
+
+TOKEN = {"Authorization": "Bearer secret"}
+CLIENTS, RELOADS = 4, 5
+
+
+def loaded(folder: Path, **settings: object) -> Loaded:
+    return Loaded(Answerer.open(folder), ServeSettings.parse(settings), run_fingerprint(folder))
+
+
+@contextmanager
+def client_of(load: Callable[[], Loaded]) -> Iterator[TestClient]:
+    with TestClient(create_app(load(), load=load), base_url="http://localhost") as client:
+        yield client
+
+
+def test_a_client_with_the_token_lets_another_run_answer_and_the_old_one_is_freed(askable_run, six_statements_run):
+    runs = [six_statements_run, askable_run]
+    old: list[weakref.ref[Answerer]] = []
+
+    def load() -> Loaded:
+        found = loaded(runs.pop(), token="secret")
+        old.append(weakref.ref(found.answerer))
+        return found
+
+    with client_of(load) as client:
+        before = client.get("/api/graph", headers=TOKEN).json()["statements"]
+        assert client.get("/health").json() == {"status": "ok", "run": run_fingerprint(askable_run)[:12]}
+        assert client.post("/reload").status_code == 401
+        answer = client.post("/reload", headers=TOKEN)
+        assert (answer.status_code, answer.json()["run"]) == (200, run_fingerprint(six_statements_run)[:12])
+        assert client.get("/api/graph", headers=TOKEN).json()["statements"] == 6 < before
+        assert f'starqe_run_info{{run="{run_fingerprint(six_statements_run)[:12]}"}} 1.0' in client.get("/metrics", headers=TOKEN).text
+        gc.collect()
+        assert old[0]() is None
+        assert old[1]() is not None
+
+
+def test_a_run_that_cannot_be_loaded_changes_nothing_and_is_logged(askable_run, caplog):
+    calls = iter([lambda: loaded(askable_run, token="secret")])
+
+    def load() -> Loaded:
+        if (call := next(calls, None)) is not None:
+            return call()
+        raise StorageError("RUN: damaged")
+
+    with client_of(load) as client:
+        answer = client.post("/reload", headers=TOKEN)
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotLoaded")
+        assert client.get("/sparql", params={"query": BORN_IN_ULM}, headers=TOKEN).status_code == 200
+        assert client.get("/health").json()["run"] == run_fingerprint(askable_run)[:12]
+    assert "the previous one stays in use: RUN: damaged" in caplog.text
+
+
+def test_a_service_without_a_token_or_without_a_folder_is_not_reloaded_over_http(askable_run):
+    with client_of(lambda: loaded(askable_run)) as client:
+        assert client.post("/reload").status_code == 403
+    with TestClient(create_app(Answerer.open(askable_run), ServeSettings(token="secret")), base_url="http://localhost") as client:
+        assert client.post("/reload", headers=TOKEN).json()["error"]["kind"] == "NoRun"
+
+
+def test_a_request_ends_on_the_run_that_it_began_on(askable_run, six_statements_run):
+    """A slow question is under way while the run changes; its answer is that of the old run."""
+    runs = [six_statements_run, askable_run]
+    asked, go_on = threading.Event(), threading.Event()
+    with client_of(lambda: loaded(runs.pop(), token="secret", quick_seconds=30)) as client:
+        service = client.app.state.runs.current  # type: ignore[attr-defined]
+        ask_many = service.answerer.ask_many
+
+        def slow(*arguments: object, **options: object) -> object:
+            asked.set()
+            assert go_on.wait(30)
+            return ask_many(*arguments, **options)
+
+        service.answerer.ask_many = slow
+        found = []
+        body = {"query": BORN_IN_ULM, "known_only": True}
+        thread = threading.Thread(target=lambda: found.append(client.post("/api/ask", json=body, headers=TOKEN)))
+        thread.start()
+        assert asked.wait(30)
+        assert client.post("/reload", headers=TOKEN).status_code == 200
+        assert client.get("/api/graph", headers=TOKEN).json()["statements"] == 6
+        go_on.set()
+        thread.join()
+    assert (found[0].status_code, found[0].json()["answers"][0]["label"]) == (200, "Albert Einstein")
+
+
+def test_runs_have_equal_fingerprints_exactly_if_they_answer_alike(askable_run, tmp_path):
+    shutil.copytree(askable_run, tmp_path / "copy")
+    assert run_fingerprint(tmp_path / "copy") == run_fingerprint(askable_run)
+    (tmp_path / "copy" / "metrics.jsonl").write_text("")
+    assert run_fingerprint(tmp_path / "copy") == run_fingerprint(askable_run)
+    (tmp_path / "copy" / "answering.json").write_text("{}")
+    assert run_fingerprint(tmp_path / "copy") != run_fingerprint(askable_run)
+    with pytest.raises(StorageError, match="not a run folder"):
+        run_fingerprint(tmp_path)
+
+
+@contextmanager
+def program(run: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str, Path]]:
+    """Serves a run by the command; gives the process, its address and the file of its log."""
+    command = [sys.executable, "-m", "starqe", "serve", str(run), "--port", "0", "--json", *options]
+    errors = run.parent / "errors.log"
+    with errors.open("w") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+        try:
+            assert process.stdout
+            yield process, urlsplit(json.loads(process.stdout.readline())["address"]).netloc, errors
+        finally:
+            process.kill()
+
+
+def health(place: str) -> str:
+    connection = HTTPConnection(place, timeout=60)
+    connection.request("GET", "/health", headers={"Host": "localhost"})
+    found = json.loads(connection.getresponse().read())
+    connection.close()
+    return str(found["run"])
+
+
+def point_at(link: Path, run: Path) -> None:
+    (link.parent / "next").symlink_to(run)
+    os.replace(link.parent / "next", link)
+
+
+@pytest.mark.full
+def test_no_request_is_lost_in_five_reloads_under_load(askable_run, six_statements_run, tmp_path):
+    link, stop, counts, lost = tmp_path / "current", threading.Event(), Counter[int](), []
+    point_at(link, askable_run)
+    with program(link) as (process, place, errors):
+        assert health(place) == run_fingerprint(askable_run)[:12]
+
+        def ask(number: int) -> None:
+            connection = HTTPConnection(place, timeout=60)  # kept open, as pools of clients do
+            query = (BORN_IN_ULM, TWO_STEPS)[number % 2]
+            while not stop.is_set():
+                try:
+                    address = "/sparql?" + urlencode({"query": query, "predicted": "true"})
+                    connection.request("GET", address, headers={"Host": "localhost", "Accept": "application/sparql-results+json"})
+                    response = connection.getresponse()
+                    counts[response.status] += 1
+                    json.loads(response.read())
+                except Exception as error:
+                    lost.append(repr(error))
+                    break
+            connection.close()
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        sizes = []
+        for number in range(RELOADS):
+            run = (six_statements_run, askable_run)[number % 2]
+            point_at(link, run)
+            process.send_signal(signal.SIGHUP)
+            eventually(lambda run=run: health(place) == run_fingerprint(run)[:12])
+            done = sum(counts.values())
+            eventually(lambda done=done: sum(counts.values()) >= done + 8)
+            sizes.append(psutil.Process(process.pid).memory_info().rss)
+        point_at(link, tmp_path)  # no run at all
+        process.send_signal(signal.SIGHUP)
+        eventually(lambda: "the previous one stays in use" in errors.read_text())
+        assert health(place) == run_fingerprint(six_statements_run)[:12]
+        # of every slow lane and store but the last, nothing remains
+        eventually(lambda: len(psutil.Process(process.pid).children()) <= 2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert lost == []
+    assert set(counts) == {200}
+    assert counts[200] >= 8 * RELOADS
+    assert sizes[4] - sizes[0] < 150e6, sizes
