@@ -1,7 +1,9 @@
 import json
 import sys
-import time
+import threading
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from starqe.bench.importing import bench_import, bench_import_wikidata, write_random_statements
@@ -38,11 +40,11 @@ def test_the_measure_says_how_fast_how_much_memory_and_beside_what(tmp_path):
     assert machine().items() <= result.items()
 
 
-def test_the_measure_of_a_wikidata_dump_stands_beside_parsing_alone(capsys, monkeypatch):
+def test_the_measure_of_a_wikidata_dump_is_beside_parsing_alone(capsys, monkeypatch):
     result = bench_import_wikidata(205, seed=1)
     assert (result["statements"], result["records"]) == (205, 20)
-    assert 0 < result["statements_in_graph"] < 205
-    assert result["literals_left_out"] > 60
+    assert 150 < result["statements_in_graph"] <= 205
+    assert result["literals"] > 40
     assert result["orjson_statements_per_core_second"] > 0
     assert machine().items() <= result.items()
     monkeypatch.setattr(sys, "argv", ["starqe", "bench", "import", "--format", "wikidata", "--statements", "205", "--seed", "1", "--json"])
@@ -51,15 +53,24 @@ def test_the_measure_of_a_wikidata_dump_stands_beside_parsing_alone(capsys, monk
     assert json.loads(capsys.readouterr().out)["statements_in_graph"] == result["statements_in_graph"]
 
 
-def test_memory_that_was_held_for_a_moment_is_seen():
+def test_memory_that_was_used_for_a_moment_is_seen(monkeypatch):
+    """With a process of our own: the memory of a real one also shrinks, when the system reclaims some."""
+    memory, seen = [100_000_000], threading.Event()
+
+    class Process:
+        def memory_info(self):
+            found = memory[0]
+            if found == 300_000_000:
+                seen.set()
+            return SimpleNamespace(rss=found)
+
+    monkeypatch.setattr(psutil, "Process", Process)
     with measured(every=0.001) as result:
-        block = bytearray(200_000_000)
-        block[::4096] = b"x" * len(block[::4096])
-        time.sleep(0.5)  # lets the sampling thread run
-        del block
-    assert 190 < result.growth_mb < 400
-    assert result.peak_mb > result.growth_mb
-    assert result.seconds > 0.5
+        memory[0] = 300_000_000
+        assert seen.wait(60)
+        memory[0] = 120_000_000
+    assert (result.peak_mb, result.growth_mb) == (300, 200)
+    assert result.seconds > 0
 
 
 def test_the_command_prints_json_for_programs(monkeypatch, capsys):

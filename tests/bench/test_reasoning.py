@@ -10,6 +10,7 @@ from starqe.kg import embedded_graph
 from starqe.learn import Run
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import SHAPES, QueryTable, sample
+from starqe.reason.executor import messages
 from starqe.reason.reasoner import Reasoner
 
 
@@ -31,11 +32,16 @@ def test_every_beam_is_measured_where_there_are_inner_variables(reasoner: Reason
     assert all(machine().items() <= row.items() for row in rows)
 
 
-def test_stopping_makes_fewer_predictions_and_is_compared_with_every_candidate(reasoner: Reasoner, queries: dict[str, QueryTable]) -> None:
+def test_stopping_makes_fewer_predictions_and_is_compared_with_every_candidate(
+    reasoner: Reasoner, queries: dict[str, QueryTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "GROUP", 4 * len(reasoner.graph.entities))  # four candidates first, as on a large graph
     every, stopping = bench_reason(reasoner, {"2p": queries["2p"]}, [16], every=True)
     assert (every["every"], stopping["every"]) == (True, False)
     assert 1 <= stopping["predictions"] < every["predictions"] <= 17
     assert 0 <= stopping["exact_share"] <= 1
+    assert 0 <= stopping["mixture_exact_share"] <= every["mixture_exact_share"] <= 1
+    assert stopping["cpu_share"] > 0
     assert all(row["share_of_bound"] >= 0 and row["product_gflops"] > 0 for row in (every, stopping))
 
 

@@ -23,7 +23,7 @@ BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\nRetry-After: 1
 def with_service(responses, scenario, held=0):
     """Runs a scenario against a service that gives these responses in turn: the bytes, and whether it hangs up after them.
 
-    The first so many are held back until all of them were asked for.
+    The first ``held`` responses are held back until all of them were asked for.
     """
 
     talking, arrived, all_there = set(), [], asyncio.Event()
@@ -158,6 +158,6 @@ def test_a_service_that_does_not_start_is_an_error(tmp_path, capfd):
     assert "was not calibrated" in capfd.readouterr().err
 
 
-def test_a_time_that_is_none_is_refused(tmp_path):
+def test_an_invalid_time_is_refused(tmp_path):
     with pytest.raises(InputError, match="times and clients are positive, found 0 s"):
         bench_serve(tmp_path, seconds=0)

@@ -43,8 +43,8 @@ def test_the_demo_finds_the_held_out_answer_and_its_run_can_be_asked(starqe: Cal
     starqe_mrr, frequency_mrr = re.findall(r"^ (?:starqe|most frequent for the relation) +([\d.]+)", out, re.MULTILINE)
     assert float(starqe_mrr) > float(frequency_mrr)
 
-    told = out[out.index(f"The model is in {kept}. Next:") :].splitlines()
-    asked, served = (shlex.split(line) for line in told[1:3])
+    printed = out[out.index(f"The model is in {kept}. Next:") :].splitlines()
+    asked, served = (shlex.split(line) for line in printed[1:3])
     assert asked[:3] == ["starqe", "ask", str(kept)]
     assert served == ["starqe", "serve", str(kept)]
     code, answered, _ = starqe(*asked[1:])

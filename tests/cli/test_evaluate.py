@@ -30,7 +30,7 @@ def test_rows_are_named_after_what_ranked(starqe, askable_run: Path, queries: Pa
     assert found["StarQE"] != found["executor"]
 
 
-def test_the_encoder_ranks_if_nothing_else_is_said(starqe, askable_run: Path, queries: Path) -> None:
+def test_the_encoder_ranks_by_default(starqe, askable_run: Path, queries: Path) -> None:
     plain, named = (
         starqe("evaluate", askable_run, queries, *by, "--shapes", "1p", "--limit", "20", "--json") for by in ((), ("--by", "encoder"))
     )
@@ -48,6 +48,7 @@ def test_only_a_calibrated_run_of_an_encoder_reasons(starqe, askable_run: Path, 
     assert f"--by predictor needs a one-hop predictor, and {askable_run} has none. Choose --by encoder" in said
 
 
+@pytest.mark.full
 def test_links_of_a_run_are_measured_by_what_answers_single_facts_in_it(starqe, askable_run: Path, tmp_path: Path) -> None:
     """A run without a predictor is measured by its encoder; with one by that, unless --by says something else."""
     run = shutil.copytree(askable_run, tmp_path / "run")

@@ -62,7 +62,7 @@ def test_fetch_for_programs_prints_json_and_nothing_else(run, server, tmp_path):
     assert json.loads(run("fetch", "toy", "--json")[1])["brought"] == []
 
 
-def test_trouble_on_the_way_is_told_on_standard_error(run, server):
+def test_trouble_on_the_way_is_reported_on_standard_error(run, server):
     server.plan = [("break", 8)]
     code, out, err = run("fetch", "toy", "--json")
     assert (code, json.loads(out)["brought"]) == (0, list(CONTENT))

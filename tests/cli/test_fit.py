@@ -1,4 +1,4 @@
-"""`starqe fit`: from a file that nobody prepared to answers."""
+"""`starqe fit`: from a raw file to answers."""
 
 import inspect
 import json
@@ -16,8 +16,10 @@ import pytest
 from starqe.ask import Answerer
 from starqe.cli.data import import_
 from starqe.cli.fit import fit
-from starqe.kg import load_graph
+from starqe.kg import Graph, Statement, export_graph, graph_of, load_graph, save_graph
+from starqe.kg.literal import DATE, DECIMAL, INTEGER, Literal
 from starqe.learn import Run
+from tests.ask.test_prepare import town
 from tests.places import DATA
 
 Starqe = Callable[..., tuple[int, str, str]]
@@ -51,7 +53,7 @@ ANSWERS = {f"http://foreign.example/thing#p{n}" for n in range(60) if n % 7 in (
 @pytest.mark.full
 def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    code, printed, err = starqe("fit", trig, "--out", out, "--minutes", 0.1, "--threads", 1)
+    code, printed, err = starqe("fit", trig, "--out", out, "--minutes", 0.1, "--threads", 1, "--literals", "drop")
     assert code == 0, err
     assert "  literal values left out: xsd:string 1\n" in printed
     assert "the graph has no validation split: 6 of its 127 train statements are held out, to choose the best model" in printed
@@ -96,7 +98,7 @@ def test_a_graph_of_which_nothing_can_be_held_out_is_refused_and_leaves_nothing(
         ("predictor/state.safetensors", signal.SIGINT, 130),
     ],
 )
-def test_a_fit_that_was_ended_early_goes_on(trig: Path, tmp_path: Path, written: str, how: signal.Signals, code: int) -> None:
+def test_a_fit_that_was_ended_early_continues(trig: Path, tmp_path: Path, written: str, how: signal.Signals, code: int) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "starqe", "fit", str(trig), "--out", str(out), "--minutes", "0.3", "--threads", "1", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -128,7 +130,7 @@ def test_fit_has_the_options_of_import_for_reading(starqe: Starqe, tmp_path: Pat
     source.write_text("<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .")
     code, _, err = starqe("fit", source, "--out", tmp_path / "run")
     assert code == 1
-    assert "found none. triples that are reified but not asserted, left out: 1 (the option unasserted keep keeps them)" in err
+    assert "found none. triples that are reified but not asserted, left out: 1 (to keep them, set the option unasserted to keep)" in err
     reading = ["--unasserted", "keep", "--entity-base", "a:", "--relation-base", "a:", "--format", "turtle", "--on-error", "skip"]
     code, _, err = starqe("fit", source, "--out", tmp_path / "run", *reading)
     assert code == 1
@@ -163,3 +165,58 @@ def test_the_whole_path_on_published_data_without_a_validation_split_leaves_the_
     code, answered, _ = starqe("ask", tmp_path / "run", query, "--json")
     assert code == 0
     assert statement.tail in {one["x"] for one in json.loads(answered)["answers"] if one["known"]}
+
+
+def with_values() -> Graph:
+    """Returns people with ages, companies with dates, and a qualifier with a date: two people have the same age."""
+    ages = [Statement(f"p{n}", "age", Literal(str(20 + n // 2), INTEGER)) for n in range(60)]
+    dates = [Statement(f"c{n}", "founded", Literal(f"19{n}0-01-01", DATE)) for n in range(7)]
+    since = [Statement("p1", "knows", "p2", (("since", Literal("1999-12-31", DATE)),))]
+    return graph_of([*town().statements("train"), *ages, *dates, *since])
+
+
+@pytest.mark.full
+def test_an_updated_graph_with_literals_keeps_its_ids_and_a_fit_goes_on_from_the_run(starqe, tmp_path):
+    old = with_values()
+    save_graph(old, tmp_path / "graph")
+    assert starqe("fit", tmp_path / "graph", "--out", tmp_path / "run", "--minutes", "0.05")[0] == 0
+    more = [
+        Statement("p0", "age", Literal("99", INTEGER)),
+        Statement("c0", "revenue", Literal("1.5", DECIMAL, unit="EUR"), (("since", Literal("2020-02-02", DATE)),)),
+        Statement("newcomer", "age", Literal("18", INTEGER)),
+        Statement("newcomer", "worksFor", "c1", (("since", Literal("1999-12-31", DATE)),)),
+    ]
+    less = [
+        Statement("p0", "age", Literal("20", INTEGER)),  # p1 has the same age: the literal stays
+        Statement("c3", "founded", Literal("1930-01-01", DATE)),  # no other statement has this date
+    ]
+    export_graph(graph_of(more), tmp_path / "more", "statements")
+    export_graph(graph_of(less), tmp_path / "less", "statements")
+    assert starqe("data", "update", tmp_path / "graph", tmp_path / "more", "--remove", tmp_path / "less")[0] == 0
+    new = load_graph(tmp_path / "graph")
+    assert set(new.statements("train")) == {*old.statements("train"), *more} - {*less}
+    assert [*new.entities] == [*old.entities, "newcomer"]
+    assert [*new.relations] == [*old.relations, "revenue"]
+    values = {field for one in new.statements("train") for field in one.fields() if isinstance(field, Literal)}
+    assert set(new.literals) == values
+    assert len(values) == len(old.literals) + 4 - 1
+
+    code, _, error = starqe("fit", tmp_path / "graph", "--from", tmp_path / "run", "--out", tmp_path / "next", "--minutes", "0.05")
+    assert code == 0, error
+    answerer = Answerer.open(tmp_path / "next")
+    assert [*answerer.graph.entities] == [*new.entities]
+    assert {*answerer.graph.statements("train", "valid")} == {*new.statements("train")}
+    assert {*answerer.graph.literals} == values
+
+    def known(text: str) -> list[str]:
+        code, out, error = starqe("ask", tmp_path / "next", text, "--json")
+        assert code == 0, error
+        return sorted(answer["label"] for answer in json.loads(out)["answers"] if answer["known"])
+
+    assert known('SELECT ?x { "p0" "age" ?x }') == ["99"]
+    assert known('SELECT ?x { "newcomer" "age" ?x }') == ["18"]
+    assert known('SELECT ?x { "c0" "revenue" ?x }') == ["1.5 EUR"]
+    assert known('SELECT ?x { "c3" "founded" ?x }') == []
+    assert known('SELECT ?x { ?x "age" ?n FILTER(?n > 49) }') == ["p0"]
+    assert known('SELECT ?x { "newcomer" "worksFor" ?x }') == ["c1"]
+    assert len(answerer.ask('SELECT ?x { "newcomer" "knows" ?x }', top=5).predicted) == 5

@@ -11,6 +11,7 @@ from tests.kg.formats.test_wikidata import DUMP, write
 def test_a_slice_of_a_dump_becomes_a_graph_in_one_command_and_what_is_left_out_is_said(starqe, tmp_path):
     dump = write(tmp_path, DUMP)
     options = ["--classes", "Q5", "--properties", "P166,P31", "--languages", "de", "--ranks", "preferred,normal,deprecated"]
+    options += ["--literals", "drop"]
     code, out, _ = starqe("data", "import", dump, tmp_path / "graph", *options, "--min-statements", "2")
     assert code == 0
     assert out == (

@@ -10,13 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from starqe.kg import embedded_graph, graph_folder, save_graph
+from starqe.kg import FORMS, embedded_graph, graph_folder, save_graph
+from starqe.queries import SHAPES, QuerySettings, generate
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
-    save_graph(embedded_graph(), folder / "graph")
+    graph = embedded_graph()
+    save_graph(graph, folder / "graph")
+    generate(graph, folder / "queries", [SHAPES["1p"]], QuerySettings(limit=20), threads=1)
     (folder / "file").write_text("here already")
     (folder / "facts.txt").write_text("ä,r,b\n")
     return folder
@@ -38,27 +41,34 @@ def one_line(text: str) -> str:
     return text
 
 
-OUT_IS_A_FILE = [
-    ["data", "import", "facts.txt", "file"],
-    ["data", "import", "facts.txt", "file", "--overwrite"],
-    ["data", "export", "graph", "file", "--format", "statements"],
-    ["queries", "generate", "graph", "file", "--shapes", "1p"],
-    ["queries", "sample", "graph", "file", "--shapes", "1p"],
-    ["train", "--preset", "one-hop-demo", "graph", "--out", "file"],
-    ["train", "graph", "--out", "file", "--resume"],
-    ["fit", "graph", "--out", "file"],
-    ["reproduce", "statistics", "--out", "file"],
-    ["calibrate", "file"],
+WRITES_A_FOLDER = [
+    "data import facts.txt file",
+    "data import facts.txt file --overwrite",
+    *(f"data export graph file --format {form}" for form, entry in FORMS.items() if entry.write and entry.folder),
+    "queries generate graph file --shapes 1p",
+    "queries sample graph file --shapes 1p",
+    "train --preset one-hop-demo graph --out file",
+    "fit graph --out file",
+    "demo --out file",
+    "tune graph queries --set train.shapes=['1p'] --out file",
+    *(f"reproduce {table} --out file" for table in ("statistics", "oracle", "results")),
 ]
 
 
 @pytest.mark.parametrize("below", ["", "/below"])
-@pytest.mark.parametrize("command", OUT_IS_A_FILE, ids=" ".join)
-@pytest.mark.full
-def test_a_file_where_a_folder_is_written_is_named(place, command, below):
-    code, _, err = call(place, *(word + below if word == "file" else word for word in command))
-    assert (code, "file" in one_line(err)) == (1, True)
+@pytest.mark.parametrize("command", WRITES_A_FOLDER)
+def test_a_file_where_a_folder_is_written_is_named(starqe, place, monkeypatch, command, below):
+    monkeypatch.chdir(place)
+    code, _, err = starqe(*(word + below if word == "file" else word for word in command.split()))
+    assert (code, one_line(err)) == (1, "starqe: file is a file, and a folder is written there. Choose another place\n")
     assert (place / "file").read_text() == "here already"
+
+
+@pytest.mark.parametrize("command", ["train graph --out file --resume", "calibrate file", "evaluate file queries", "serve file"])
+def test_a_file_where_a_run_is_read_is_named(starqe, place, monkeypatch, command):
+    monkeypatch.chdir(place)
+    code, _, err = starqe(*command.split())
+    assert (code, one_line(err)) == (1, "starqe: file: not a run folder (no readable run.json: Not a directory)\n")
 
 
 @pytest.mark.parametrize("command", [["data", "stats"], ["data", "import", "facts.txt"], ["queries", "stats"]], ids=" ".join)
@@ -72,6 +82,7 @@ def test_a_path_that_is_not_utf8_is_named(place):
     assert (code, "arguments are UTF-8, found 'gr\\udcffph'" in one_line(err)) == (1, True)
 
 
+@pytest.mark.full
 def test_a_closed_standard_input_is_an_empty_one(place):
     code, _, err = call(place, "ask", "graph", shell="<&-")
     assert (code, "not a run folder" in one_line(err)) == (1, True)
@@ -87,6 +98,7 @@ def test_output_that_cannot_be_written_is_a_failure(place):
     )
 
 
+@pytest.mark.full
 def test_output_without_the_characters_is_written_with_escapes(place):
     shutil.rmtree(place / "umlaut", ignore_errors=True)
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -98,7 +110,8 @@ def test_output_without_the_characters_is_written_with_escapes(place):
 
 
 @pytest.mark.parametrize("megabytes", [256, 512, 1024])
-def test_too_little_memory_is_said_as_that(place, megabytes):
+@pytest.mark.full
+def test_too_little_memory_is_named_as_the_cause(place, megabytes):
     def little() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
@@ -117,7 +130,7 @@ NO_MEMORY = (
 
 
 @pytest.mark.parametrize("error", NO_MEMORY)
-def test_memory_that_runs_out_while_reading_is_no_damage(starqe, place, monkeypatch, error):
+def test_memory_that_runs_out_while_reading_is_not_damage(starqe, place, monkeypatch, error):
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -126,7 +139,7 @@ def test_memory_that_runs_out_while_reading_is_no_damage(starqe, place, monkeypa
     assert (code, one_line(err)[:38]) == (1, "starqe: there is not enough memory. Cl")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_a_run_that_may_not_be_written_is_named(askable_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("read only") / "run"
     shutil.copytree(askable_run, folder)
@@ -136,7 +149,7 @@ def test_a_run_that_may_not_be_written_is_named(askable_run, tmp_path_factory):
     try:
         code, _, err = call(folder.parent, "calibrate", "run", user=65534, group=65534, extra_groups=[])
     except PermissionError:
-        pytest.skip("somebody else cannot run this environment")
+        pytest.skip("another user cannot run this environment")
     if "No module named" in err or "Permission denied: '/" in err:
-        pytest.skip("somebody else cannot read this environment")
+        pytest.skip("another user cannot read this environment")
     assert (code, one_line(err)) == (1, "starqe: cannot write run: Permission denied\n")

@@ -55,6 +55,14 @@ def mirror() -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Lets commands hear Ctrl-C: a shell starts background jobs with it ignored, and what they start inherits that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 COMMANDS = {
     "queries generate": ("_duckdb", "queries generate {place}/graph {out}"),
     "queries sample": ("libarrow", "queries sample {place}/graph {out} --count 200000"),

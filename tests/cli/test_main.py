@@ -27,7 +27,7 @@ def test_the_version_is_shown(starqe):
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["data", "nonsense"], ["data", "stats"], ["data", "stats", "--nonsense", "x"]])
-def test_wrong_use_is_exit_code_2_and_told_on_standard_error(starqe, arguments):
+def test_wrong_use_is_exit_code_2_and_explained_on_standard_error(starqe, arguments):
     code, out, err = starqe(*arguments)
     assert (code, out) == (2, "")
     assert "Usage: starqe" in err
@@ -54,7 +54,7 @@ def test_errors_become_exit_codes_in_one_place(starqe, monkeypatch, error, code,
     assert starqe("data", "stats", "graph") == (code, "", message)
 
 
-def test_a_reader_that_stops_reading_is_no_error_to_talk_about(tmp_path):
+def test_a_reader_that_stops_reading_is_not_an_error(tmp_path):
     kg.save_graph(kg.embedded_graph(), tmp_path / "graph")
     read, write = os.pipe()
     os.close(read)

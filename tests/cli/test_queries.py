@@ -22,7 +22,7 @@ triangle = "A>x x>? A>?"
 
 
 @pytest.mark.full
-def test_shapes_of_ones_own_are_generated_shown_and_answered(starqe, science: Path, tmp_path: Path) -> None:
+def test_custom_shapes_are_generated_shown_and_answered(starqe, science: Path, tmp_path: Path) -> None:
     (tmp_path / "shapes.toml").write_text(SHAPES)
     own = ("--shape-file", tmp_path / "shapes.toml", "--limit", 50, "--hub-threshold", 12)
     code, out, error = starqe("queries", "generate", science / "graph", tmp_path / "own", *own, "--json")

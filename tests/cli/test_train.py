@@ -33,7 +33,8 @@ def call(*arguments: object) -> str:
     return result.stdout
 
 
-def test_training_prints_a_line_an_epoch_and_where_the_model_is(place: Path) -> None:
+@pytest.mark.full
+def test_training_prints_one_line_per_epoch_and_where_the_model_is(place: Path) -> None:
     settings = [f"--set={setting}" for setting in (*SMALL, "train.epochs=2")]
     printed = call("train", place / "graph", place / "queries", "--preset", "demo", "--out", place / "two", *settings)
     assert [line.split()[:2] for line in printed.splitlines() if line.startswith("epoch")] == [["epoch", "0"], ["epoch", "1"]]

@@ -47,7 +47,8 @@ def words(place: Path, out: str, *more: object) -> list[object]:
     return ["tune", place / "graph", place / "queries", "--out", place / out, *given, *more]
 
 
-def test_a_search_prints_a_line_a_trial_and_the_best_beside_the_paper(starqe: Starqe, place: Path) -> None:
+@pytest.mark.full
+def test_a_search_prints_one_line_per_trial_and_the_best_beside_the_paper(starqe: Starqe, place: Path) -> None:
     code, printed, errors = starqe(*words(place, "lines", "--trials", 2))
     assert (code, errors) == (0, "")
     lines = printed.splitlines()
@@ -58,7 +59,7 @@ def test_a_search_prints_a_line_a_trial_and_the_best_beside_the_paper(starqe: St
 
 
 @pytest.mark.full
-def test_the_same_command_goes_on_and_the_best_recipe_trains_as_it_is(starqe: Starqe, place: Path) -> None:
+def test_the_same_command_continues_and_the_best_recipe_trains_as_it_is(starqe: Starqe, place: Path) -> None:
     first = json.loads(starqe(*words(place, "study", "--trials", 1, "--json"))[1])
     second = json.loads(starqe(*words(place, "study", "--trials", 2, "--json"))[1])
     assert (first["finished"], second["finished"]) == (1, 2)
@@ -94,6 +95,7 @@ def test_what_does_not_fit_is_refused(starqe: Starqe, place: Path) -> None:
     assert not (place / "wrong").exists()
 
 
+@pytest.mark.full
 def test_a_study_of_another_graph_is_refused(starqe: Starqe, place: Path) -> None:
     train = [Statement(f"a{i}", "r", f"b{i % 3}", (("q", f"c{i % 2}"),)) for i in range(12)]
     other = graph_of(train=train, valid=[Statement("a0", "r", "b1", (("q", "c0"),))])

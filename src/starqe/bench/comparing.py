@@ -7,15 +7,17 @@ from typing import Any
 
 from starqe.errors import InputError
 
-IDENTITY = ("shape", "beam", "every", "by", "load", "similarity", "loss", "threads", "statements", "records")
+IDENTITY = ("shape", "beam", "every", "by", "load", "work", "similarity", "loss", "threads", "statements", "records")
 """What two measurements must have in common to be compared, as far as both say it."""
 COMPARED = (
     "queries_per_second",
     "answered_per_second",
     "statements_per_second",
     "share_of_bound",
+    "cpu_share",
     "predictions",
     "mrr",
+    "cpu_ms",
     "p50_ms",
     "p99_ms",
     "product_gflops",

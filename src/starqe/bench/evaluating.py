@@ -22,12 +22,12 @@ def bench_evaluate(run: Run, queries: Mapping[str, QueryTable]) -> list[dict[str
     scores = torch.empty(settings.batch, len(run.graph.entities))
     rows = []
     for shape, table in queries.items():
-        bounds: list[float] = []
+        bounds: list[tuple[float, float]] = []
 
-        def product(bounds: list[float] = bounds) -> None:
-            start = time.perf_counter()
+        def product(bounds: list[tuple[float, float]] = bounds) -> None:
+            start, busy = time.perf_counter(), time.process_time()
             torch.mm(left, right.T, out=scores)
-            bounds.append(time.perf_counter() - start)
+            bounds.append((time.perf_counter() - start, time.process_time() - busy))
 
         for _ in range(RUNS // 2):
             product()
@@ -35,7 +35,7 @@ def bench_evaluate(run: Run, queries: Mapping[str, QueryTable]) -> list[dict[str
             evaluate(scorer, {shape: table}, len(run.graph.entities), settings)
         for _ in range(RUNS // 2):
             product()
-        bound = statistics.median(bounds) * len(table) / settings.batch
+        bound, cpu_bound = (statistics.median(times) * len(table) / settings.batch for times in zip(*bounds, strict=True))
         rows.append(
             {
                 "shape": shape,
@@ -43,6 +43,7 @@ def bench_evaluate(run: Run, queries: Mapping[str, QueryTable]) -> list[dict[str
                 "threads": torch.get_num_threads(),
                 "queries_per_second": round(len(table) / work.seconds),
                 "share_of_bound": round(bound / work.seconds, 3),
+                "cpu_share": round(cpu_bound / work.cpu_seconds, 3),
                 "growth_mb": round(work.growth_mb),
                 "seconds": round(work.seconds, 1),
                 **machine(),

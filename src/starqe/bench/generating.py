@@ -6,7 +6,8 @@ from typing import Any
 
 from starqe.bench.measured import machine, measured
 from starqe.kg import SPLITS, Graph
-from starqe.queries import SHAPES, Query, answer, generate, load_queries
+from starqe.queries import SHAPES, answer, generate, load_queries
+from starqe.queries.layout import query_of_row
 
 
 def bench_queries(graph: Graph, threads: int | None = None) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def _answer_exactly(graph: Graph, folder: Path, split: str, wanted: int = 1000) 
     known = graph.known(SPLITS)
     per_shape = -(-wanted // len(SHAPES))
     tables = load_queries(folder, split, limit=per_shape)
-    queries = [Query.from_row(table, row, graph) for table in tables.values() for row in range(len(table))][:wanted]
+    queries = [query_of_row(table, row, graph) for table in tables.values() for row in range(len(table))][:wanted]
     answer(known, queries[0])  # builds the indexes
     with measured() as work:
         for query in queries:

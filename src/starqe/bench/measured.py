@@ -72,11 +72,11 @@ def machine() -> dict[str, Any]:
     }
 
 
-def fastest(work: Callable[[], object], runs: int = 5) -> float:
-    """Returns the seconds of the fastest of some runs."""
+def fastest(work: Callable[[], object], runs: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Returns the seconds of the fastest of some runs, by a clock: real time, or ``time.process_time``."""
     times = []
     for _ in range(runs):
-        start = time.perf_counter()
+        start = clock()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)

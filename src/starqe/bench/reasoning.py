@@ -1,23 +1,30 @@
 """Speed of reasoning, and the value of a wider beam: the executor shape by shape, time and quality."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from starqe.bench.measured import fastest, machine, measured
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.queries import QueryTable
+from starqe.queries.exact.answering import answer_rows
 from starqe.queries.gaps import Gaps
 from starqe.ragged import IntArray
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.messages import least_of_best
 from starqe.reason.executor.truth import Bounded
+from starqe.reason.mixture import Mixture
 from starqe.reason.reasoner import Reasoner
+
+CLOCKS = (time.perf_counter, time.process_time)
+"""Real time, and the time of the process on all cores, which a busy machine changes least."""
 
 
 class _Watched:
@@ -29,6 +36,7 @@ class _Watched:
         self._one_hop, self.wanted = one.one_hop, settings.settled
         self.every, self.predictions, self.exact, self.asked = every, 0, 0, 0
         self._executor = Executor(one.known, self, settings)
+        self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Predicts, and counts."""
@@ -45,6 +53,16 @@ class _Watched:
         self.asked += len(rows)
         self.exact += int((found.slack <= least_of_best(found.values.clone(), self.wanted)).sum())
         return found.values
+
+    def mixture_exact(self, table: QueryTable, batch: int) -> float:
+        """Returns the share of queries whose best answer by the mixture, besides those that train entails, is certain."""
+        exact = 0
+        for start in range(0, len(table), batch):
+            rows = np.arange(start, min(start + batch, len(table)))
+            known = answer_rows(self._executor.known, table, rows)
+            best = self._mixture.best([(table, rows)], 1, [known[place] for place in range(len(rows))])
+            exact += int(best.exact.sum())
+        return exact / max(len(table), 1)
 
 
 def bench_reason(
@@ -70,10 +88,11 @@ def bench_reason(
             executor = _Watched(reasoner, beam, all_of_them)
             evaluate(executor, {shape: table.take(range(min(batch, len(table))))}, entities, timed)  # indexes are built on first use
             executor.predictions = 0
-            bounds = [_seconds_of_products(entities)]
+            bounds, cpu_bounds = ([_seconds_of_products(entities, clock)] for clock in CLOCKS)
             with measured() as work:
                 evaluate(executor, {shape: table}, entities, timed)  # looks up no exact answers, as strict does
-            bounds.append(_seconds_of_products(entities))
+            for times, clock in zip((bounds, cpu_bounds), CLOCKS, strict=True):
+                times.append(_seconds_of_products(entities, clock))
             predictions, executor.asked, executor.exact = executor.predictions, 0, 0
             found = evaluate(executor, {shape: table}, entities, settings, graph=reasoner.graph)
             mrr = next(row.ours for row in found if (row.shape, row.metric, row.average) == (shape, "MRR", "macro"))
@@ -88,7 +107,9 @@ def bench_reason(
                     "cpu_ms": round(1e3 * work.cpu_seconds / len(table), 2),
                     "predictions": round(predictions / len(table), 1),
                     "share_of_bound": round(predictions * statistics.mean(bounds) / work.seconds, 3),
+                    "cpu_share": round(predictions * statistics.mean(cpu_bounds) / work.cpu_seconds, 3),
                     "exact_share": round(executor.exact / max(executor.asked, 1), 3),
+                    "mixture_exact_share": round(executor.mixture_exact(table, batch), 3),
                     "mrr": None if mrr is None else round(mrr, 2),
                     "growth_mb": round(work.growth_mb),
                     "peak_mb": round(work.peak_mb),
@@ -98,10 +119,10 @@ def bench_reason(
     return rows
 
 
-def _seconds_of_products(entities: int, vectors: int = 128, width: int = 192) -> float:
+def _seconds_of_products(entities: int, clock: Callable[[], float], vectors: int = 128, width: int = 192) -> float:
     """Measures the dense product for one prediction among many."""
     left, right, out = torch.randn(vectors, width), torch.randn(entities, width), torch.empty(vectors, entities)
-    return fastest(lambda: torch.mm(left, right.T, out=out), 3) / vectors
+    return fastest(lambda: torch.mm(left, right.T, out=out), 3, clock) / vectors
 
 
 def plot_beams(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

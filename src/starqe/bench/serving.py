@@ -20,7 +20,9 @@ from starqe.bench.load import Asked, at_a_rate, one_after_the_other
 from starqe.bench.measured import machine
 from starqe.errors import InputError, StarqeError, UnsupportedError
 from starqe.kg import Graph, load_graph
-from starqe.queries import SHAPES, Query, QueryTable, Shape
+from starqe.queries import SHAPES, QueryTable, Shape
+from starqe.queries.layout import query_of_row
+from starqe.queries.sparql.write import write_sparql
 from starqe.seed import generator
 from starqe.serve import ServeSettings
 
@@ -105,7 +107,7 @@ def _kind(shape: Shape) -> str:
 
 def _sparql(table: QueryTable, row: int, graph: Graph) -> str | None:
     with contextlib.suppress(UnsupportedError):  # SPARQL cannot name blank nodes
-        return Query.from_row(table, row, graph).sparql(graph.names)
+        return write_sparql(query_of_row(table, row, graph), graph.names)
     return None
 
 

@@ -4,14 +4,24 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from starqe.cli.show import Json, print_json, print_pairs, print_table
 
+if TYPE_CHECKING:
+    from starqe.learn import Run
+    from starqe.queries import QueryTable
+
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+EachThreads = Annotated[int, typer.Option(help="Threads of each version.")]
 Against = Annotated[Path | None, typer.Option("--against", help="What an earlier run printed with --json: also show ratios to it.")]
+RunFolder = Annotated[Path, typer.Argument(help="The run folder of a model; for reason and serve, a calibrated one.")]
+QuerySet = Annotated[Path, typer.Argument(help="The folder of a query set.")]
+ShapeNames = Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")]
+Threads = Annotated[int | None, typer.Option(help="All cores if left out.")]
+OF_OTHER = ("other_cpu_ms", "of_other", "of_other_in_sum")
 GraphFolder = Annotated[Path | None, typer.Option("--graph", help="The folder of a graph; the embedded one if left out.")]
 
 
@@ -19,20 +29,45 @@ GraphFolder = Annotated[Path | None, typer.Option("--graph", help="The folder of
 def import_(
     statements: Annotated[int, typer.Option(help="Number of statements to generate and import.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the statements.")] = 0,
-    form: Annotated[Literal["statements", "wikidata"], typer.Option("--format", help="The form of the file.")] = "statements",
+    form: Annotated[
+        Literal["statements", "wikidata", "ntriples", "turtle"], typer.Option("--format", help="The form of the file.")
+    ] = "statements",
     against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the import of a generated file, partly with qualifiers."""
-    from starqe.bench.importing import bench_import, bench_import_wikidata
+    from starqe.bench.importing import bench_import, bench_import_rdf, bench_import_wikidata
 
+    if form in ("ntriples", "turtle"):
+        _print(bench_import_rdf(statements, seed, form), as_json, against)
+        return
     _print((bench_import if form == "statements" else bench_import_wikidata)(statements, seed), as_json, against)
+
+
+@app.command()
+def update(
+    work: Annotated[Path, typer.Argument(help="A folder for the models; finished ones are used again.")],
+    graph: GraphFolder = None,
+    epochs: Annotated[int, typer.Option(help="The length of a training from the beginning.", min=1)] = 6,
+    limit: Annotated[int, typer.Option(help="Number of test statements that are asked for.", min=1)] = 2_000,
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Compare a warm start with training anew, after an update by 1 % of the train statements; on one core."""
+    import torch
+
+    from starqe.bench.growing import bench_update
+
+    torch.set_num_threads(1)
+    shown = ("model", "mrr", "steps", "cpu_seconds", "share_of_steps", "share_of_time", "new_statements", "new_entities")
+    _print_rows(bench_update(_graph(graph), work, epochs, limit, seed), as_json, shown, against)
 
 
 @app.command()
 def queries(
     graph: GraphFolder = None,
-    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    threads: Threads = None,
     against: Against = None,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +87,7 @@ def train(
     graph: GraphFolder = None,
     queries: Annotated[Path | None, typer.Option("--queries", help="The folder of its query set.")] = None,
     steps: Annotated[int, typer.Option(help="Measured steps per row.")] = 60,
-    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    threads: Threads = None,
     against: Against = None,
     as_json: Json = False,
 ) -> None:
@@ -74,64 +109,50 @@ def train(
 
 @app.command()
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
-    queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
+    run: RunFolder,
+    queries: QuerySet,
     limit: Annotated[int, typer.Option(help="Queries per shape, at most.")] = 20_000,
-    shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
-    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    shapes: ShapeNames = None,
+    threads: Threads = None,
     against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure evaluation, compared with the one dense product that bounds it."""
-    import torch
-
     from starqe.bench.evaluating import bench_evaluate
-    from starqe.learn import Run
-    from starqe.queries import load_queries
 
-    if threads:
-        torch.set_num_threads(threads)
-    tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit)
-    rows = bench_evaluate(Run.open(run), tables)
-    columns = ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "growth_mb", "seconds")
+    rows = bench_evaluate(*_run_and_queries(run, queries, shapes, limit, threads))
+    columns = ("shape", "queries", "threads", "queries_per_second", "share_of_bound", "cpu_share", "growth_mb", "seconds")
     _print_rows(rows, as_json, columns, against)
 
 
 @app.command()
 def reason(
-    run: Annotated[Path, typer.Argument(help="The run folder of a model that was calibrated.")],
-    queries: Annotated[Path, typer.Argument(help="The folder of a query set.")],
+    run: RunFolder,
+    queries: QuerySet,
     limit: Annotated[int, typer.Option(help="Test queries per shape.")] = 200,
     beams: Annotated[str, typer.Option(help="Beams to measure, separated by commas.")] = "4,8,32",
     every: Annotated[bool, typer.Option("--every", help="Also measure predictions for every candidate of the beam.")] = False,
-    shapes: Annotated[str | None, typer.Option(help="Names, separated by commas; all if left out.")] = None,
+    shapes: ShapeNames = None,
     plot: Annotated[Path | None, typer.Option(help="Plot MRR over speed to this file.")] = None,
-    threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    threads: Threads = None,
     against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the executor: queries per second for each shape, and the value of a wider beam."""
-    import torch
-
     from starqe.bench.reasoning import bench_reason, plot_beams
-    from starqe.learn import Run
-    from starqe.queries import load_queries
     from starqe.reason.reasoner import Reasoner
 
-    if threads:
-        torch.set_num_threads(threads)
-    opened = Run.open(run)
-    tables = load_queries(queries, "test", shapes.split(",") if shapes else None, limit, opened.graph)
+    opened, tables = _run_and_queries(run, queries, shapes, limit, threads)
     rows = bench_reason(Reasoner.open(opened), tables, _numbers(beams, "--beams"), every=every)
     if plot:
         plot_beams(rows, plot)
     columns = ("shape", "beam", "every", "queries", "threads", "queries_per_second", "cpu_ms", "predictions", "share_of_bound")
-    _print_rows(rows, as_json, (*columns, "exact_share", "mrr", "growth_mb"), against)
+    _print_rows(rows, as_json, (*columns, "cpu_share", "exact_share", "mixture_exact_share", "mrr", "growth_mb"), against)
 
 
 @app.command()
 def serve(
-    run: Annotated[Path, typer.Argument(help="The run folder of a model that can be asked.")],
+    run: RunFolder,
     seconds: Annotated[float, typer.Option(help="Duration of each measurement.")] = 20.0,
     clients: Annotated[str, typer.Option(help="Numbers of concurrent clients, separated by commas: one row each.")] = "1,16",
     by: Annotated[Literal["encoder", "mixture"] | None, typer.Option(help="What predicts; both in turn if left out.")] = None,
@@ -148,6 +169,56 @@ def serve(
     rows = bench_serve(run, seconds, counts, (by,) if by else ("encoder", "mixture"), soak, threads, seed)
     columns = ("by", "load", "asked", "distinct_queries", "statuses", "answered_per_second", "p50_ms", "p90_ms", "p99_ms")
     _print_rows(rows, as_json, (*columns, "p50_ms_by_shape", "server_cpu_ms", "memory_mb", "asking_cores"), against)
+
+
+@app.command()
+def ask(
+    run: Annotated[Path, typer.Argument(help="The folder of a run that can be asked.")],
+    count: Annotated[int, typer.Option(help="Questions of each kind, if the graph has that many.")] = 200,
+    other: Annotated[Path | None, typer.Option(help="The folder src of another version of starqe, asked in turns.")] = None,
+    threads: EachThreads = 1,
+    seed: Annotated[int, typer.Option(help="Decides the questions.")] = 0,
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Measure single questions: reading, known rows, all answers, unions and tuples; side by side with another version."""
+    from starqe.bench.asking import bench_ask
+
+    rows = bench_ask(run, count, other, threads, seed)
+    columns = ["load", "questions", "cpu_ms", "ms"]
+    columns += [name for name in (*OF_OTHER, "of_one_pattern", "of_one_pattern_cpu") if any(name in row for row in rows)]
+    _print_rows(rows, as_json, columns, against)
+
+
+@app.command()
+def versions(
+    run: RunFolder,
+    queries: QuerySet,
+    other: Annotated[Path, typer.Option(help="The folder src of another version of starqe, measured in turns.")],
+    rounds: Annotated[int, typer.Option(help="Measurements of each piece of work; the median counts.")] = 5,
+    limit: Annotated[int, typer.Option(help="Queries per shape that are evaluated.")] = 2_000,
+    threads: EachThreads = 1,
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Measure import, opening a graph, reading queries, evaluation and training; side by side with another version."""
+    from starqe.bench.versions import bench_versions
+
+    rows = bench_versions(run, queries, other, rounds, limit, threads)
+    _print_rows(rows, as_json, ("work", "rounds", "cpu_ms", "ms", *OF_OTHER), against)
+
+
+def _run_and_queries(run: Path, queries: Path, shapes: str | None, limit: int, threads: int | None) -> "tuple[Run, dict[str, QueryTable]]":
+    """Opens a run with its test queries, and sets the number of threads."""
+    import torch
+
+    from starqe.learn import Run
+    from starqe.queries import load_queries
+
+    if threads:
+        torch.set_num_threads(threads)
+    opened = Run.open(run)
+    return opened, load_queries(queries, "test", shapes.split(",") if shapes else None, limit, opened.graph)
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -190,7 +261,7 @@ def _print_rows(rows: list[dict[str, Any]], as_json: bool, columns: Sequence[str
 def _graph(folder: Path | None):  # type: ignore[no-untyped-def]
     from starqe.kg import embedded_graph, load_graph
 
-    return load_graph(folder) if folder else embedded_graph()
+    return load_graph(folder).entity_part if folder else embedded_graph()
 
 
 def _print(result: dict[str, Any], as_json: bool, against: Path | None) -> None:

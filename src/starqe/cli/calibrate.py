@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from starqe.cli.show import Json, print_json, print_pairs
+from starqe.cli.show import Json, Memory, print_json, print_pairs
 from starqe.folders import locked
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def calibrate(
     limit: Annotated[int, typer.Option(help="Number of validation (and test) queries per shape.")] = 150,
     settings: Annotated[list[str], typer.Option("--set", help="key=value of the executor, such as beam=64; may be repeated.")] = [],  # noqa: B006
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Fit probabilities and the mixture of encoder and executor on validation, and keep them in RUN.
@@ -37,13 +38,17 @@ def calibrate(
     from starqe.learn import Run
     from starqe.reason.executor.settings import ReasonSettings
     from starqe.reason.predictor.run import PredictorRun
+    from starqe.reason.reasoner import check_calibration_fits
+    from starqe.serve.running.memory import limit as memory_limit
 
     if threads:
         torch.set_num_threads(threads)
     opened = Run.open(run)
     one_hop = PredictorRun.open(predictor, opened.graph) if predictor else None
+    executor = ReasonSettings().with_settings(settings)
+    check_calibration_fits(opened, one_hop, executor, memory_limit(memory)[0] if memory else None)
     with locked(run):
-        answerer = fit(opened, one_hop, _queries(opened.graph, queries, "valid", limit), ReasonSettings().with_settings(settings))
+        answerer = fit(opened, one_hop, _queries(opened.graph, queries, "valid", limit), executor)
         checked = _check(run, answerer, _queries(opened.graph, queries, "test", limit))
     evidence = answerer.probability.evidence
     result = {"run": str(run), "weight_of_executor": dict(answerer.weights.executor), "calibrated": answerer.calibrated}
@@ -79,13 +84,23 @@ def _check(folder: Path, answerer: "Answerer", queries: dict[str, "QueryTable"])
     from starqe.folders import new_file
     from starqe.measure.reliability import plot_reliability
     from starqe.reason.calibration import check_probability
+    from starqe.reason.numbers import SHARES, number_rows, number_statements
 
     scorer = answerer.reasoner.mixture(["train"])
-    found = check_probability(answerer.graph, scorer, answerer.probability.logistic, queries) if queries else None
+    found = check_probability(answerer.reasoner.graph, scorer, answerer.probability.logistic, queries) if queries else None
     if found is None:
         return {}
     with new_file(folder / "reliability.json", overwrite=True) as beside:
         beside.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
     with new_file(folder / "reliability.png", overwrite=True) as beside:
         plot_reliability(found, beside)
-    return {"test_candidates": found.count, "test_ece": round(found.ece, 4), "test_brier": round(found.brier, 4)}
+    checked = {"test_candidates": found.count, "test_ece": round(found.ece, 4), "test_brier": round(found.brier, 4)}
+    numbers = answerer.reasoner.numbers(["train"])
+    if numbers is None or not len(number_statements(numbers.scales.part, "test")[0]):
+        return checked
+    every = number_rows(numbers)[-1]
+    return {
+        **checked,
+        "test_numbers": every.count,
+        "test_numbers_within_80_percent_interval": round(every.within[SHARES.index(0.8)] / 100, 4),
+    }

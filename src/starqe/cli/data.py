@@ -2,13 +2,17 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from starqe.cli.import_choices import EntityBase, Format, ImportChoices, RelationBase, import_options, print_findings
+from starqe.cli.import_choices import EntityBase, Format, ImportChoices, RelationBase, import_options, print_findings, print_left_out
 from starqe.cli.show import Json, Overwrite, print_json, print_pairs, print_table, progress, say
+
+if TYPE_CHECKING:
+    from starqe.kg import Draft, Graph, Names, Report
 
 app = typer.Typer(help="Graphs: import, export, statistics; published data sets by name.", no_args_is_help=True)
 
@@ -34,14 +38,14 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Read a graph from statement files, RDF, Wikidata's JSON, KGTK, a property graph or a table."""
-    from starqe.errors import InputError, StorageError
+    from starqe.errors import InputError
+    from starqe.folders import check_free
     from starqe.kg import SPLITS, graph_stats, save_graph, transductive_split
     from starqe.kg.graph_folder import check_replaceable
     from starqe.kg.published.datasets import data_home, named_source
 
-    if graph.exists() and not overwrite:
-        raise StorageError(f"{graph} exists already. Choose another place, or replace it with the option overwrite")
-    if graph.is_dir() and any(graph.iterdir()):
+    check_free(graph, overwrite)
+    if graph.exists() and any(graph.iterdir()):
         check_replaceable(graph)
     shares = _shares(split) if split else None
     sources = [named_source(one, data_home(os.environ, sys.platform)) for one in source]
@@ -59,8 +63,112 @@ def import_(
     if as_json:
         print_json({**graph_stats(made), "report": report.as_dict()})
         return
-    print(f"{graph}: {len(made):,} statements, {len(made.entities):,} entities, {len(made.relations):,} relations")
+    literals = f"{len(made.literals):,} literals, " if len(made.literals) else ""
+    print(f"{graph}: {len(made):,} statements, {len(made.entities):,} entities, {literals}{len(made.relations):,} relations")
     print_findings(made, report)
+
+
+@app.command()
+@import_options
+def update(
+    graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
+    choices: ImportChoices,
+    changes: Annotated[
+        list[Path] | None, typer.Argument(help="What to add: files of any form, graph folders, or a folder that `data diff` wrote.")
+    ] = None,
+    remove: Annotated[list[Path] | None, typer.Option(help="Statements to remove, in any form; may be repeated.")] = None,
+    split: Annotated[
+        Literal["train", "valid", "test"] | None, typer.Option(help="The split of new statements; as the files have it, or else train.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write; the graph itself is replaced if left out.")] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Add statements to a graph and remove some; the ids of what is there stay, so that its models still fit."""
+    from starqe.folders import check_free
+    from starqe.kg import Changes, load_graph, save_graph, update_graph
+
+    if out is not None:
+        check_free(out, overwrite)
+    if not changes and not remove:
+        raise typer.BadParameter("give files with statements to add, or --remove with files of statements to remove")
+    before = load_graph(graph)
+    with progress("reading", unit="lines or records") as advance:
+        read, reports = _read_changes(changes or [], remove or [], choices, before.names, advance)
+    after, done = update_graph(before, Changes.of(read["added"], read["removed"]), split)
+    if out is None:
+        save_graph(after, graph, overwrite=True, replaces=before.fingerprint)
+    else:
+        save_graph(after, out, overwrite)
+    if as_json:
+        sizes = {"statements": len(after), "entities": len(after.entities), "relations": len(after.relations)}
+        print_json({"graph": str(out or graph), **sizes, **done.as_dict(), "reports": {k: one.as_dict() for k, one in reports.items()}})
+        return
+    print(f"{out or graph}: {len(after):,} statements, {len(after.entities):,} entities, {len(after.relations):,} relations")
+    print(f"  {done.added:,} statements added, {done.removed:,} removed; {done.labels:,} labels new or changed")
+    print(f"  {done.new_entities:,} new entities and {done.new_relations:,} new relations; all other ids stay the same")
+    for finding in done.findings():
+        print(f"  {finding}")
+    for report in reports.values():
+        print_left_out(report)
+
+
+@app.command()
+@import_options
+def diff(
+    old: Annotated[Path, typer.Argument(help="The folder of a graph.")],
+    new: Annotated[Path, typer.Argument(help="What it should become: a graph folder, or files of any form.")],
+    changes: Annotated[Path, typer.Argument(help="The folder to write: added.jsonl and removed.jsonl.")],
+    choices: ImportChoices,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Write what has to be added and removed to turn a graph into another one, for `data update`."""
+    from starqe.errors import InputError
+    from starqe.folders import check_only, new_folder
+    from starqe.kg import diff_graphs, export_graph, load_graph
+
+    before = load_graph(old)
+    if (new / "graph.json").exists():
+        after = load_graph(new)
+    else:
+        draft, _ = choices.read_draft([new], before.names, lambda _: None)
+        if not len(draft):
+            raise InputError(f"{new}: a graph has at least one statement, found none")
+        after = draft.finish(before.names)
+    added, removed = diff_graphs(before, after)
+    with new_folder(changes, overwrite, lambda: check_only(changes, {"added.jsonl", "removed.jsonl"}, "changes of a graph")) as place:
+        export_graph(added, place / "added.jsonl")
+        export_graph(removed, place / "removed.jsonl")
+    if as_json:
+        print_json({"changes": str(changes), "added": len(added), "removed": len(removed)})
+        return
+    print(f"{changes}: {len(added):,} statements to add, {len(removed):,} to remove")
+    print(f"next: starqe data update {old} {changes}")
+
+
+def _read_changes(
+    added: list[Path], removed: list[Path], choices: ImportChoices, names: "Names", advance: Callable[[int], None]
+) -> "tuple[dict[str, list[Graph | Draft]], dict[str, Report]]":
+    """Reads what is added and removed: graph folders, files of any form, and folders that `data diff` wrote."""
+    from starqe.kg import load_graph
+
+    given = {"added": [place for place in added if not _is_diff(place)], "removed": removed}
+    read: dict[str, list[Graph | Draft]] = {}
+    reports: dict[str, Report] = {}
+    for part, sources in given.items():
+        written = [path for place in added if _is_diff(place) for path in sorted(place.glob(f"{part}.jsonl"))]
+        folders = [place for place in sources if (place / "graph.json").exists()]
+        read[part] = [load_graph(place) for place in folders]
+        if files := [*(place for place in sources if place not in folders), *written]:
+            draft, reports[part] = choices.read_draft(files, names, advance)
+            read[part].append(draft)
+    return read, reports
+
+
+def _is_diff(place: Path) -> bool:
+    """Returns whether a folder was written by `data diff`."""
+    return place.is_dir() and any((place / f"{part}.jsonl").exists() for part in ("added", "removed"))
 
 
 @app.command()
@@ -96,6 +204,8 @@ def stats(graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
         print_json(found)
         return
     findings = found.pop("split_findings")
+    for name in ("literal_tails", "literal_qualifier_values"):
+        found[name] = [f"{kind} {count:,}" for kind, count in found[name].items()]
     print_pairs(found, str(graph))
     print_pairs(findings, "splits")
 

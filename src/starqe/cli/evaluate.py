@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +27,7 @@ BATCH = 64
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
-    queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links.")] = None,
+    queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links and --numbers.")] = None,
     by: Annotated[
         Literal["encoder", "predictor", "executor", "mixture"] | None,
         typer.Option(help="What ranks; if left out, the run's model, or with --links its predictor of single facts. All know train only."),
@@ -34,6 +35,9 @@ def evaluate(
     links: Annotated[
         Literal["published", "ours"] | None, typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked.")
     ] = None,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Predict numbers and dates instead, next to the median of each relation.")
+    ] = False,
     protocol: Annotated[Literal["paper", "strict", "both"], typer.Option(help="Which answers are ranked, and which filtered.")] = "both",
     average: Annotated[Literal["micro", "macro", "both"], typer.Option(help="Whether answers or queries count the same.")] = "both",
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="train: faithfulness, on the queries trained on.")] = "test",
@@ -48,26 +52,18 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Rank the answers of queries, or the ends of statements, with a trained model."""
-    if (queries is None) == (links is None):
-        raise typer.BadParameter("give QUERIES to rank the answers of queries, or --links to rank the ends of statements")
-    if links and (shapes or per_query or by_reduction or protocol != "both" or average != "both"):
+    if sum((queries is not None, links is not None, numbers)) != 1:
+        raise typer.BadParameter("give QUERIES to rank answers, --links to rank the ends of statements, or --numbers to predict numbers")
+    if (links or numbers) and (shapes or per_query or by_reduction or protocol != "both" or average != "both"):
         raise typer.BadParameter(
-            "--shapes, --per-query, --by-reduction, --protocol and --average are for queries: leave them out with --links"
+            "--shapes, --per-query, --by-reduction, --protocol and --average are for queries: leave them out with --links and --numbers"
         )
     if split == "train" and protocol == "strict":
         raise typer.BadParameter("training queries have no answers that need another split: with --split train the protocol is paper")
-    import torch
-
-    from starqe.learn.lesson import evaluation_bytes
-    from starqe.learn.memory_limit import check_memory
-    from starqe.reason.predictor.run import open_run
-    from starqe.serve.running.memory import limit as memory_limit
-
-    if threads:
-        torch.set_num_threads(threads)
-    most = memory_limit(memory)[0] if memory else None
-    opened = open_run(run)
-    check_memory(evaluation_bytes(opened), most, "evaluation", "fewer --threads")
+    opened = _opened(run, threads, memory)
+    if numbers:
+        _numbers(opened, split, limit, as_json)
+        return
     ranked_by = by or _default(opened, bool(links))
     if links:
         rows = _links(opened, ranked_by, links, split, limit)
@@ -83,6 +79,22 @@ def evaluate(
         if links:
             print(f"measured: {rows[0].name}, {'which predicts single facts in this run' if by is None else f'--by {by}'}")
         print_rows(rows)
+
+
+def _opened(run: Path, threads: int | None, memory: str | None) -> "AnyRun":
+    """Opens a run, and checks that there is enough memory to rank with it."""
+    import torch
+
+    from starqe.learn.lesson import evaluation_bytes
+    from starqe.learn.memory_limit import check_memory
+    from starqe.reason.predictor.run import open_run
+    from starqe.serve.running.memory import limit
+
+    if threads:
+        torch.set_num_threads(threads)
+    opened = open_run(run)
+    check_memory(evaluation_bytes(opened), limit(memory)[0] if memory else None, "evaluation", "fewer --threads")
+    return opened
 
 
 def _default(run: "AnyRun", links: bool) -> str:
@@ -184,11 +196,32 @@ def _links(run: "AnyRun", by: str, protocol: str, split: str, limit: int | None)
     from starqe.reason.predictor.scorer import PredictorScorer
 
     scorer = _scorer(run, by)
-    total = len(ENDS) * len(some_statements(run.graph, split, limit))
+    graph = _predictor(run).learned if by == "predictor" else run.graph
+    total = len(ENDS) * len(some_statements(graph, split, limit))
     asked: GapScorer = scorer if isinstance(scorer, EncoderScorer | PredictorScorer) else _OneHop(scorer)
     with progress(f"predicting links ({protocol})", total, "questions") as advance:
         row, note = _row_name(run, by, split), _note(advance)
-        return link_rows(asked, run.graph, protocol, split, limit, row=row, seed=run.recipe.seed, progress=note)
+        return link_rows(asked, graph, protocol, split, limit, row=row, seed=run.recipe.seed, progress=note)
+
+
+def _numbers(run: "AnyRun", split: str, limit: int | None, as_json: bool) -> None:
+    """Predicts numbers and dates, and prints the errors."""
+    from starqe.errors import InputError
+    from starqe.learn import Run
+    from starqe.reason.numbers import NumberPredictor, condition_reliability, number_rows
+    from starqe.reason.reasoner import Reasoner
+
+    found = Reasoner.open(run).numbers(["train"]) if isinstance(run, Run) else NumberPredictor.of(run.scorer())
+    if found is None:
+        raise InputError(f"{run.folder} predicts entities only: its graph has too few numbers and dates, or it was trained without them")
+    rows, conditions = number_rows(found, split, limit), condition_reliability(found, split, limit)
+    if as_json:
+        print_json({"relations": [row.to_json() for row in rows], "conditions": asdict(conditions)})
+        return
+    columns = ("relation", "statements", "MAE", "RMSE", "MAE (median)", "RMSE (median)", "in 50 %", "in 80 %", "in 95 %")
+    title = "errors in percent of the range of a relation, next to always predicting its median; values inside the predicted intervals"
+    print_table(columns, [tuple(row.to_json().values()) for row in rows], title)
+    print(f"conditions (is the value below a limit?): {conditions.count:,} cases, expected calibration error {conditions.ece:.3f}")
 
 
 def _note(advance: Callable[[int], None]) -> Callable[[str, int, int], None]:

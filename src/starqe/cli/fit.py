@@ -13,6 +13,7 @@ from starqe.cli.import_choices import ImportChoices, import_options, print_findi
 from starqe.cli.show import Json, Memory, Progress, print_json, resumable
 
 if TYPE_CHECKING:
+    from starqe.ask.continuing import Before
     from starqe.kg import Graph
 
 CALIBRATING = "calibrating"  # the same as in starqe.ask.prepare, which would load torch
@@ -23,8 +24,11 @@ def fit(
     source: Annotated[Path, typer.Argument(help="A graph file or folder, a fetched data set, or a graph folder.")],
     choices: ImportChoices,
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = ...,  # type: ignore[assignment]
-    minutes: Annotated[float, typer.Option(min=0.05, help="Total time: reading, sampling queries, training, calibration.")] = 10,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Total time: reading, sampling queries, training, calibration.")] = 10,
     seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 0,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="A run to go on from, such as that of the graph before an update; it stays as it is.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the existing run.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     memory: Memory = None,
@@ -39,6 +43,7 @@ def fit(
 
     from starqe.ask import fit as make
     from starqe.ask import with_validation
+    from starqe.ask.continuing import Before
     from starqe.kg import SPLITS
     from starqe.kg.published.datasets import data_home, named_source
     from starqe.queries.sparql.foreign import example
@@ -49,32 +54,39 @@ def fit(
     most = limit(memory)[0] if memory else None
     place = named_source(source, data_home(os.environ, sys.platform))
     graph, read = _read(place, choices, quiet=as_json)
-    split = with_validation(graph, seed)
-    if split is not graph and not as_json:
-        print(_held_out(split))
+    before = Before.open(start) if start else None
+    split = before.with_validation(graph) if before else with_validation(graph, seed)
+    if not as_json:
+        _print_start(before, graph, split)
     stages = _Stages(minutes, as_json)
-    with (
-        resumable(shlex.join(["starqe", *(word for word in sys.argv[1:] if word != "--resume"), "--resume"])),
-        stages,
-    ):
-        answerer = make(split, out, minutes, seed, resume, stages.note, time.monotonic() - began, most)
+    again = shlex.join(["starqe", *(word for word in sys.argv[1:] if word != "--resume"), "--resume"])
+    with resumable(again), stages:
+        answerer = make(split, out, minutes, seed, resume, stages.note, time.monotonic() - began, most, before)
     if resume and not stages.trained and not as_json:
         print("both models were trained to the end before, and were calibrated again. To train longer, start a new run")
-    sizes = {"statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
     splits = {name: len(split.known([name])) for name in SPLITS}
-    result = {"run": str(out), **sizes, "splits": splits, "held_out_for_validation": splits["valid"] if split is not graph else 0}
-    result |= {"validation_mrr": stages.best, "baseline_mrr": stages.baseline, "calibrated": answerer.calibrated}
-    result["seconds"] = round(time.monotonic() - began, 1)
+    seconds = time.monotonic() - began
     if as_json:
-        print_json({**result, **read})
+        sizes = {"statements": len(graph), "entities": len(graph.entities), "relations": len(graph.relations)}
+        trained = {"validation_mrr": stages.best, "baseline_mrr": stages.baseline, "calibrated": answerer.calibrated}
+        held_out = splits["valid"] if split is not graph else 0
+        source_run = None if start is None else str(start)
+        result = {"run": str(out), **sizes, "splits": splits, "held_out_for_validation": held_out, "from": source_run, **trained}
+        print_json({**result, "seconds": round(seconds, 1), **read})
         return
     counts = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
-    print(
-        f"{out}: {len(graph):,} statements ({counts}) about {len(graph.entities):,} entities, in {(time.monotonic() - began) / 60:.1f} min"
-    )
+    print(f"{out}: {len(graph):,} statements ({counts}) about {len(graph.entities):,} entities, in {seconds / 60:.1f} min")
     if not answerer.calibrated:
         print(f"  {answerer.probability.evidence.note}")
     print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer.graph))}")
+
+
+def _print_start(before: "Before | None", graph: "Graph", split: "Graph") -> None:
+    """Prints what a fit begins with, where that is not the graph alone."""
+    if before:
+        print(_going_on(before, split))
+    if split is not graph:
+        print(_held_out(split))
 
 
 def _read(place: Path, choices: ImportChoices, quiet: bool) -> tuple["Graph", dict[str, Any]]:
@@ -87,6 +99,16 @@ def _read(place: Path, choices: ImportChoices, quiet: bool) -> tuple["Graph", di
     if not quiet:
         print_findings(graph, report)
     return graph, {"report": report.as_dict()}
+
+
+def _going_on(before: "Before", graph: "Graph") -> str:
+    """Says what is kept of the run that a fit goes on from, and what is new."""
+    parts = []
+    for kind in ("entities", "relations"):
+        old, new = getattr(before.run.graph, kind), getattr(graph, kind)
+        kept = sum(name in old for name in new)
+        parts.append(f"{kept:,} {kind} keep what was learned, {len(new) - kept:,} are new")
+    return f"goes on from {before.run.folder}: {'; '.join(parts)}"
 
 
 def _held_out(graph: "Graph") -> str:

@@ -12,7 +12,7 @@ import typer
 from starqe.cli.show import print_pairs, say
 
 if TYPE_CHECKING:
-    from starqe.kg import Columns, Graph, Names
+    from starqe.kg import Columns, Draft, Graph, Names, WikidataOptions
     from starqe.kg.reading.report import Report
 
 MOST = 5
@@ -55,6 +55,10 @@ class ImportChoices:
 
     form: Format = None
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="Stop at a malformed statement, or skip and count it.")] = "stop"
+    literals: Annotated[
+        Literal["keep", "bucket", "drop"],
+        typer.Option(help="Numbers, dates, texts: keep them as values, make entities of ranges of numbers and dates, or leave all out."),
+    ] = "keep"
     unasserted: Annotated[Literal["leave", "keep"], typer.Option(help="What to do with reified triples that are not asserted.")] = "leave"
     entity_base: EntityBase = None
     relation_base: RelationBase = None
@@ -70,6 +74,12 @@ class ImportChoices:
     qualifier: Annotated[
         list[str] | None, typer.Option(help="Tables: a column with values of a qualifier; may be given several times.")
     ] = None
+    graph_qualifier: Annotated[
+        str | None, typer.Option(help="RDF: a relation; the named graph of a statement becomes a qualifier with it.")
+    ] = None
+    value_node: Annotated[
+        str | None, typer.Option(help="RDF: the IRI of the predicate from a node of an n-ary relation to its object.")
+    ] = None
     label: Annotated[
         list[str] | None, typer.Option(help="A property, or the IRI of a predicate, that is a label, besides the usual ones.")
     ] = None
@@ -81,20 +91,42 @@ class ImportChoices:
             InputError: The source is missing, malformed, or of no known form, or an option is not valid.
         """
         from starqe.kg import import_graph
-        from starqe.kg.reading.import_options import WikidataOptions
+
+        names = names_with(self.entity_base, self.relation_base)
+        wikidata, labels = self._wikidata(), self.label or ()
+        options = wikidata, labels, self._columns(), self.literals, self.graph_qualifier, self.value_node
+        return import_graph(sources, self.form, names, self.on_error, self.unasserted, advance, *options)
+
+    def read_draft(self, sources: Sequence[Path], names: "Names", advance: Callable[[int], None]) -> tuple["Draft", "Report"]:
+        """Reads statements and labels with these options, for a graph whose identifiers are written by these names.
+
+        Raises:
+            InputError: A source is missing, malformed, or of no known form, or an option is not valid.
+        """
+        from starqe.kg import Report
+        from starqe.kg.exchange import read_files
+        from starqe.kg.reading.import_task import ImportTask
+
+        task = ImportTask(
+            report=Report(self.on_error),
+            names=names_with(self.entity_base, self.relation_base, names),
+            unasserted=self.unasserted,
+            advance=advance,
+            wikidata=self._wikidata(),
+            columns=self._columns(),
+            graph_qualifier=self.graph_qualifier,
+            value_node=self.value_node,
+            label_relations=tuple(self.label or ()),
+            literals=self.literals,
+        )
+        read_files(task, sources, self.form)
+        return task.draft, task.report
+
+    def _wikidata(self) -> "WikidataOptions":
+        from starqe.kg import WikidataOptions
 
         chosen = frozenset(_words(self.classes)), frozenset(_words(self.properties))
-        return import_graph(
-            sources,
-            self.form,
-            names_with(self.entity_base, self.relation_base),
-            self.on_error,
-            self.unasserted,
-            advance,
-            WikidataOptions(_words(self.ranks), _words(self.languages), *chosen, self.min_statements, self.special_values),
-            self.label or (),
-            self._columns(),
-        )
+        return WikidataOptions(_words(self.ranks), _words(self.languages), *chosen, self.min_statements, self.special_values)
 
     def _columns(self) -> "Columns | None":
         """Returns the columns of a table, or None if none is named."""
@@ -130,17 +162,27 @@ def import_options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def names_with(entity_base: str | None, relation_base: str | None) -> "Names":
+def names_with(entity_base: str | None, relation_base: str | None, default: "Names | None" = None) -> "Names":
     """Returns the names with these bases; one that is left out is the default."""
     from starqe.kg import Names
 
-    default = Names()
+    default = default or Names()
     return Names(entity_base or default.entity_base, relation_base or default.relation_base)
 
 
 def print_findings(graph: "Graph", report: "Report") -> None:
     """Prints what reading a graph left out, and what its splits have in common."""
-    from starqe.kg import FORMS, graph_stats
+    from starqe.kg import check_split
+
+    print_left_out(report)
+    findings = {name: count for name, count in check_split(graph).as_dict().items() if count and name != "distinct_statements"}
+    if findings:
+        print_pairs(findings, "  the splits are kept as given, and are not transductive:")
+
+
+def print_left_out(report: "Report") -> None:
+    """Prints how files were read, and what was left out."""
+    from starqe.kg import FORMS
 
     for form, files in report.forms.items():
         if not FORMS[form].extensions:
@@ -155,9 +197,6 @@ def print_findings(graph: "Graph", report: "Report") -> None:
         say(f"    {problem}")
     for note in report.notes:
         say(f"  note: {note}")
-    findings = {name: count for name, count in graph_stats(graph)["split_findings"].items() if count and name != "distinct_statements"}
-    if findings:
-        print_pairs(findings, "  the splits are kept as given, and are not transductive:")
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def generate(
     names = [split.strip() for split in splits.split(",")]
     values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed, "variant": variant}
     settings = QuerySettings.parse(values)
-    loaded = load_graph(graph)
+    loaded = load_graph(graph).entity_part
     how = partial(SparqlEngine, endpoint=endpoint) if endpoint else engine
     counts: dict[str, dict[str, int]] = {}
     with progress("generating", len(chosen) * len(names), "tables") as advance:
@@ -96,7 +96,7 @@ def sample(
             counts[shape] = found
             advance(1)
 
-        sample_queries(load_graph(graph), destination, chosen, split, settings, turn, note)
+        sample_queries(load_graph(graph).entity_part, destination, chosen, split, settings, turn, note)
     if as_json:
         print_json({"counts": {split: counts}})
     else:
@@ -116,7 +116,7 @@ def stats(
     from starqe.kg import load_graph
     from starqe.queries import query_set_stats
 
-    found = query_set_stats(queries, load_graph(graph) if graph else None, reductions)
+    found = query_set_stats(queries, load_graph(graph).entity_part if graph else None, reductions)
     if as_json:
         print_json(found)
         return
@@ -151,21 +151,23 @@ def show(
     """Show one query and its answers, or the SPARQL formula that finds all queries of its shape."""
     from starqe.errors import InputError
     from starqe.kg import SPLITS, load_graph
-    from starqe.queries import Query, answer_rows, load_queries
+    from starqe.queries import answer_rows, load_queries, logic, picture, query_of_row, query_to_json, write_sparql
     from starqe.queries.text import hypergraph, reified
     from starqe.queries.variants import unreified
 
-    loaded = load_graph(graph)
+    loaded = load_graph(graph).entity_part
     table = load_queries(queries, split, [shape], row + 1, loaded, reified=True)[shape]
     table = unreified(table) if "reified" in table.header else table
     if not 0 <= row < len(table):
         raise InputError(f"--row: the table has {len(table):,} queries (rows from 0), found {row}")
-    query = Query.from_row(table, row, loaded)
+    query = query_of_row(table, row, loaded)
     answers = [(loaded.entities.identifier(a), loaded.entities.label(a)) for a in table.answers[row]]
     hardness = _hardness(table, row, split, loaded)
     if as_json:
         named = {entity: {"answer": loaded.entities.identifier(entity), "class": name} for entity, name in hardness.items()}
-        print_json({"query": json.loads(query.to_json()), "answers": [name for name, _ in answers], "reductions": list(named.values())})
+        print_json(
+            {"query": json.loads(query_to_json(query)), "answers": [name for name, _ in answers], "reductions": list(named.values())}
+        )
         return
 
     def label(identifier: str) -> str:
@@ -173,14 +175,14 @@ def show(
         return vocabulary.label(vocabulary.id(identifier))
 
     forms = {
-        "logic": lambda: query.logic(label),
-        "picture": lambda: query.picture(label),
+        "logic": lambda: logic(query, label),
+        "picture": lambda: picture(query, label),
         "hypergraph": lambda: hypergraph(query, label),
         "reified": lambda: reified(query, label),
-        "sparql": lambda: query.sparql(loaded.names),
+        "sparql": lambda: write_sparql(query, loaded.names),
         "formula": lambda: _formula(table, row, split, "1.2"),
         "formula-star": lambda: _formula(table, row, split, "star"),
-        "json": lambda: query.to_json(),
+        "json": lambda: query_to_json(query),
     }
     usual = ["logic", "picture", "hypergraph", "reified", "sparql"] if table.shape.plain else ["logic", "sparql"]
     for name in [form] if form else usual:
@@ -199,7 +201,7 @@ def _hardness(table: "QueryTable", row: int, split: str, graph: "Graph") -> dict
     import numpy as np
 
     from starqe.queries import easy_and_hard
-    from starqe.queries.exact.answers import EASY_AND_ALL
+    from starqe.queries.exact.answering import EASY_AND_ALL
     from starqe.queries.exact.reduction import reductions
 
     if split not in EASY_AND_ALL:

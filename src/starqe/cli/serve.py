@@ -1,7 +1,9 @@
 """``starqe serve``: serves a run: SPARQL endpoint, JSON API and page."""
 
+import hashlib
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +12,10 @@ import typer
 from starqe.cli.show import Json
 
 if TYPE_CHECKING:
+    from starqe.reason.calibration import RankedBy
+    from starqe.serve import ServeSettings
     from starqe.serve.running.memory import Estimate
+    from starqe.serve.running.runs import Loaded
 
 
 def serve(
@@ -20,7 +25,9 @@ def serve(
     allow_host: Annotated[list[str] | None, typer.Option(help="A further host name that the service answers to; may be repeated.")] = None,
     token: Annotated[str | None, typer.Option(envvar="STARQE_TOKEN", help="Token that clients have to send.")] = None,
     cors: Annotated[list[str] | None, typer.Option(help="An origin whose pages may ask from a browser; may be repeated.")] = None,
-    graph: Annotated[Path | None, typer.Option(help="Another graph of the same vocabulary, in place of the run's own.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Another graph of the same vocabulary, or a newer one, in place of the run's own.")
+    ] = None,
     splits: Annotated[str, typer.Option(help="Splits that count as known, separated by commas.")] = "train,valid,test",
     by: Annotated[
         Literal["mixture", "encoder"], typer.Option(help="What predicts: encoder and executor, or the encoder alone, which is faster.")
@@ -38,11 +45,10 @@ def serve(
     """Answer queries over HTTP: a SPARQL endpoint, JSON routes, and a page to ask on."""
     import torch
 
-    from starqe.ask import Answerer
-    from starqe.kg import load_graph
+    from starqe.learn.run import kind_of
     from starqe.serve import ServeSettings, create_app
     from starqe.serve.running.memory import estimate, limit
-    from starqe.serve.running.server import address, listen
+    from starqe.serve.running.server import address, end_process, listen
     from starqe.serve.running.server import serve as run_server
     from starqe.serve.settings import LOCAL_HOSTS
 
@@ -50,17 +56,42 @@ def serve(
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("starqe.serve").setLevel(logging.INFO if log else logging.WARNING)
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, host, *(allow_host or ()))))
-    folder = (graph or run).resolve().name
-    limits = ServeSettings.parse({"name": folder, "hosts": hosts, "token": token, "cors": tuple(cors or ())})
+    limits = ServeSettings.parse({"name": _folder_name(run, graph), "hosts": hosts, "token": token, "cors": tuple(cors or ())})
     limits = limits.with_settings(settings or [])
+    kind_of(run)  # a folder that is not a run is refused with that message
     needed = estimate(run, graph, limits)
     needed.check(*limit(memory))
-    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), by)
-    title = answerer.graph.title
-    app = create_app(answerer, limits.replace(name=title) if title and limits.name == folder else limits)
+    app = create_app(_open(run, graph, splits, by, limits), load=partial(_open_again, run, graph, splits, by, limits, memory))
     with listen(host, port) as opened:
         _announce(address(opened), token is not None, needed, as_json)
         run_server(app, opened, limits)
+    end_process()  # taking the graph apart, object by object, would take longer than the time to end on a busy machine
+
+
+def _open_again(run: Path, graph: Path | None, splits: str, by: "RankedBy", limits: "ServeSettings", memory: str | None) -> "Loaded":
+    """Reads the run that is in the folder now, if it fits into the memory."""
+    from starqe.serve.running.memory import estimate, limit
+
+    estimate(run, graph, limits).check(*limit(memory))
+    return _open(run, graph, splits, by, limits)
+
+
+def _open(run: Path, graph: Path | None, splits: str, by: "RankedBy", limits: "ServeSettings") -> "Loaded":
+    """Reads the run."""
+    from starqe.ask import Answerer
+    from starqe.kg import load_graph
+    from starqe.serve.running.runs import Loaded, run_fingerprint
+
+    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), by)
+    title, print_ = answerer.graph.title, run_fingerprint(run)
+    if graph:
+        print_ = hashlib.sha256(f"{print_} {answerer.graph.fingerprint}".encode()).hexdigest()
+    return Loaded(answerer, limits.replace(name=title) if title and limits.name == _folder_name(run, graph) else limits, print_)
+
+
+def _folder_name(run: Path, graph: Path | None) -> str:
+    """Returns the default name of a service."""
+    return (graph or run).resolve().name
 
 
 def _announce(address: str, token: bool, needed: "Estimate", as_json: bool) -> None:

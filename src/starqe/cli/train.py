@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from starqe.cli.show import Json, Memory, Progress, print_json, resumable
-from starqe.errors import StarqeError
+from starqe.errors import InputError, StarqeError
 from starqe.folders import locked
 
 if TYPE_CHECKING:
@@ -62,15 +62,20 @@ def train(
         raise
     again = shlex.join(["starqe", "train", *map(str, filter(None, (graph, queries))), "--out", str(out), "--resume"])
     again += f" --minutes {minutes:g}" if minutes is not None else ""
-    with resumable(again), locked(out), _Reporter(out, tensorboard, quiet=as_json) as reporter:
-        trainer = Trainer(run, lesson, minutes, reporter.note, memory=most)
-        resumed = trainer.resume() if resume else True
-        if not as_json and not resumed:
-            print("no checkpoint yet: starting from the beginning")
-        if not as_json and trainer.counters.finished:
-            print("this training is already finished, and its learning rate schedule has ended. To train longer, start a new run")
-        reporter.begin(trainer)
-        counters = trainer.train()
+    try:
+        with resumable(again), locked(out), _Reporter(out, tensorboard, quiet=as_json) as reporter:
+            trainer = Trainer(run, lesson, minutes, reporter.note, memory=most)
+            resumed = trainer.resume() if resume else True
+            if not as_json and not resumed:
+                print("no checkpoint yet: starting from the beginning")
+            if not as_json and trainer.counters.finished:
+                print("this training is already finished, and its learning rate schedule has ended. To train longer, start a new run")
+            reporter.begin(trainer)
+            counters = trainer.train()
+    except InputError:  # it does not fit into memory
+        if not resume and run.load_state() is None:
+            shutil.rmtree(run.folder)
+        raise
     baseline = lesson.baseline().get("average") if counters.best is not None else None
     _print_result(out, trainer, baseline, torch.get_num_threads(), as_json)
 

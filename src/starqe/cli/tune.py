@@ -57,7 +57,7 @@ def tune(
         torch.set_num_threads(threads)
     settings = [*settings, *([f"seed={seed}"] if seed is not None else [])]
     recipe, searched = _recipe(base, settings), _space(space, settings)
-    loaded = load_graph(graph)
+    loaded = load_graph(graph).entity_part
     tables, validation = load_tables(queries, recipe.train)
     used = {"train": tables, "valid": validation}
     sizes = {f"{split}.{shape}": len(table) for split, by_shape in used.items() for shape, table in by_shape.items()}

@@ -4,7 +4,7 @@ from starqe.cli.ask.reasons import reasons_text
 from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Same
 from starqe.queries.sparql.request import SparqlRequest
-from tests.ask.test_explain import EXPLAINER, NO_PRIZE
+from tests.ask.test_explainer import EXPLAINER, NO_PRIZE
 
 X, Y = map(Variable, "xy")
 
@@ -39,7 +39,7 @@ def test_a_negation_of_several_conditions_shows_what_comes_nearest():
     ]
 
 
-def test_a_union_tells_all_options_the_one_that_explains_it_first():
+def test_a_union_lists_all_options_and_first_the_one_that_explains_it():
     query = Query(And((Or((Atom(X, "award", "davy"), Atom(X, "award", "nobel"))), Not(Same(X, "curie")))), (X,))
     assert text(query, {"x": "vienna"}) == [
         f"vienna: predicted, probability {text(query, {'x': 'vienna'})[0].rpartition(' ')[2]}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from starqe.cli.ask.known import known_json, print_known_csv, show_known
+from starqe.cli.ask.known_results import known_json, print_known_csv, show_known
 from starqe.cli.ask.reasons import IRI, reasons_text, shown_label
 from starqe.cli.show import Json, Probability, as_probability, csv_cell, print_table, say
 from starqe.cli.show import as_json as to_json
@@ -30,6 +30,9 @@ def ask(
     threshold: Annotated[float | None, typer.Option(min=0, max=1, help="Least probability of a prediction, without --top (0.5).")] = None,
     known_only: Annotated[bool, typer.Option("--known-only", help="Only what the graph entails.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Also say why, for the first three answers.")] = False,
+    graph: Annotated[
+        Path | None, typer.Option(help="Another graph of the same vocabulary, or a newer one, in place of the run's own.")
+    ] = None,
     splits: Annotated[str, typer.Option(help="The splits that count as known, with commas.")] = "train,valid,test",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
@@ -42,11 +45,12 @@ def ask(
 
     from starqe.ask import THRESHOLD, Answerer
     from starqe.errors import KnownOnlyError, UnknownNameError
+    from starqe.kg import load_graph
 
     if threads:
         torch.set_num_threads(threads)
     text = _text(query)
-    answerer = Answerer.open(run, splits=splits.split(","))
+    answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","))
     options = AskOptions(top, THRESHOLD if threshold is None else threshold, known_only)
     if text is None:
         from starqe.cli.ask.prompt import converse
@@ -101,15 +105,17 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
         top=options.top,
         threshold=options.threshold,
         known_only=options.known_only,
-        max_known=None if counted else KNOWN,
+        max_known=None if counted or request.form == "CONSTRUCT" else KNOWN,
     )
-    if request.form == "ASK":
+    if request.form == "ASK":  # nothing to count: the answer says all
         print("yes" if answers.boolean else f"not known; probability {as_probability(answers.probability)}")
-    elif request.form == "CONSTRUCT":
-        say("\n".join(constructed(request.template, answers, answerer.graph.names)))
+        say("\n".join([f"facts are known by {', '.join(answers.known_splits)}", *answers.notes]))
     else:
-        print_answers(answers)
-    say(summary(answers, options, counted=counted))
+        if request.form == "CONSTRUCT":
+            say("\n".join(constructed(request.template, answers, answerer.graph.names)))
+        else:
+            print_answers(answers)
+        say(summary(answers, options, counted=counted))
     if explain:
         explanations = [answerer.explain(request, row) for row in _explained(answers)]
         for explanation in explanations:

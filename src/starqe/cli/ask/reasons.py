@@ -43,7 +43,7 @@ class _Lines:
         self._answerer, self._mark = answerer, mark
 
     def of(self, part: "Part", indent: str, negated: bool = False) -> Iterator[str]:
-        """Yields the lines of a part; what is no fact in a negation is missing, not predicted."""
+        """Yields the lines of a part; in a negation, a statement that is not a fact is missing, not predicted."""
         from starqe.reason import Equation, Reason
 
         if isinstance(part, Reason):
