@@ -1,14 +1,35 @@
-"""Settings for all tests, and the run that the tests of asking share."""
+"""Settings for all tests, the command line, and the runs that many tests share."""
 
+import gc
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("starqe", deadline=None)  # a property may take its time on a busy machine
-settings.load_profile("starqe")
+# A property may take its time on a busy machine. The same commit gives the same result, unless new examples are asked for.
+settings.register_profile("starqe", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("starqe"), max_examples=20)
+settings.register_profile("new", deadline=None, derandomize=False)
+settings.load_profile(os.environ.get("STARQE_EXAMPLES", "starqe"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that have long tests, so that all workers end at about the same time."""
+    long = {item.path for item in items if item.get_closest_marker("full")}
+    items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector all modules and tests: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,26 +40,29 @@ def _disk_that_is_never_cut_off() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def starqe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process; returns the exit code, standard output and standard error."""
+    from starqe.cli.main import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["starqe", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as stop:
+            return int(stop.code or 0), *capsys.readouterr()
+        return 0, *capsys.readouterr()
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def askable_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny run on the embedded graph that can be asked: it knows little, and takes a few seconds to make."""
-    from starqe.ask import calibrate
+    """The folder of a tiny run on the embedded graph that can be asked; it takes a few seconds to make."""
     from starqe.kg import embedded_graph
-    from starqe.learn import QueryLesson, Run, Trainer, preset
-    from starqe.queries import SHAPES, sample
+    from tests.tiny_run import tiny_run
 
-    graph, shapes = embedded_graph(), {name: SHAPES[name] for name in ("1p", "2p", "2i")}
-    tables = {
-        split: {name: sample(graph, shape, count, split, [(0, 2)] * len(shape.edges)) for name, shape in shapes.items()}
-        for split, count in (("train", 200), ("valid", 20))
-    }
-    size = ["model.width=16", "model.heads=2", "train.epochs=2", 'train.shapes=["1p", "2p", "2i"]', "train.queries_per_shape=100"]
-    run = Run.create(
-        tmp_path_factory.mktemp("askable") / "run", preset("demo").with_settings([*size, "train.one_hop_per_direction=100"]), graph
-    )
-    Trainer(run, QueryLesson(run, tables["train"], tables["valid"])).train()
-    calibrate(run, validation=tables["valid"])
-    return run.folder
+    return tiny_run(tmp_path_factory.mktemp("askable") / "run", embedded_graph(), ["1p", "2p", "2i"], epochs=2)
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def test_a_value_of_another_type_is_refused_with_the_value_met(key, value):
     assert str(caught.value).endswith(f"(got {value!r})")
 
 
-def test_every_problem_is_named_with_the_file_a_line_each(tmp_path):
+def test_every_problem_is_named_with_the_file_one_line_each(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text("seed = 'x'\nnotes = 'y'\n")
     with pytest.raises(ConfigError) as caught:
@@ -132,7 +132,7 @@ def test_a_section_cannot_be_changed_in_place():
 
 
 @pytest.mark.parametrize(("content", "message"), [(b"seed = ", "not a TOML file"), (b"note = '\xe9'", "not a TOML file")])
-def test_a_file_that_is_no_toml_is_refused(tmp_path, content, message):
+def test_a_file_that_is_not_toml_is_refused(tmp_path, content, message):
     path = tmp_path / "config.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=message):

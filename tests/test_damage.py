@@ -3,17 +3,23 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from starqe.ask import calibrate
 from starqe.errors import StorageError
 from starqe.folders import read_header, write_header
-from starqe.kg import embedded_graph, load_graph, save_graph
-from starqe.learn import Run
-from starqe.queries import SHAPES, generate, load_queries
+from starqe.kg import Graph, embedded_graph, load_graph, save_graph
+from starqe.learn import Run, Trainer
+from starqe.queries import SHAPES, generate, load_queries, sample
+from starqe.reason.predictor.config import PredictorRecipe
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner
 from tests.damage import silent_changes
 
@@ -33,17 +39,30 @@ def read_queries(folder: Path) -> Any:
     }
 
 
+def digest_of(*parts: Mapping[str, torch.Tensor]) -> str:
+    digest = hashlib.sha256()
+    for tensors in parts:
+        for name in sorted(tensors):
+            digest.update(name.encode() + tensors[name].numpy().tobytes())
+    return digest.hexdigest()
+
+
 def read_run(folder: Path) -> Any:
     run = Run.open(folder)
     state = run.load_state()
     assert state is not None
-    digest = hashlib.sha256()
-    for tensors in (state[0], run.encoder().state_dict()):
-        for name in sorted(tensors):
-            digest.update(name.encode() + tensors[name].numpy().tobytes())
     reasoner = Reasoner.open(run)
     fitted = reasoner.calibration, reasoner.weights, reasoner.settings
-    return digest.hexdigest(), state[1], run.recipe, repr(fitted), run.graph.fingerprint
+    inside = read_predictor(folder / "predictor", run.graph) if (folder / "predictor").exists() else None
+    return digest_of(state[0], run.encoder().state_dict()), state[1], run.recipe, repr(fitted), run.graph.fingerprint, inside
+
+
+def read_predictor(folder: Path, graph: Graph | None = None) -> Any:
+    """Reads a predictor with its checkpoint, or that of a run, which has the graph and needs no checkpoint."""
+    run = PredictorRun.open(folder, graph)
+    state = run.load_state() if graph is None else ({}, {})
+    assert state is not None
+    return digest_of(state[0], run.predictor().state_dict()), state[1], run.recipe, run.graph.fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +72,23 @@ def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     save_graph(embedded_graph(), place / "graph")
     generate(embedded_graph(), place / "queries", [SHAPES[name] for name in SHAPE_NAMES], splits=["valid"])
     shutil.copytree(askable_run, place / "run", ignore=shutil.ignore_patterns("metrics.jsonl", ".lock"))
+    recipe = PredictorRecipe.parse(PREDICTORS["one-hop-demo"]).with_settings(["model.width=4", "train.epochs=1"])
+    predictor = PredictorRun.create(place / "predictor", recipe, embedded_graph())
+    Trainer(predictor, PredictLesson(predictor)).train()
+    shutil.copytree(place / "run", place / "both")
+    calibrate(Run.open(place / "both"), predictor, {"1p": sample(embedded_graph(), SHAPES["1p"], 20, "valid", [(0, 2)])})
+    for path in (*place.rglob(".lock"), *place.rglob("metrics.jsonl")):
+        path.unlink()
     return {
         "graph": (place / "graph", read_graph),
         "queries": (place / "queries", read_queries),
         "run": (place / "run", read_run),
+        "predictor": (place / "predictor", read_predictor),
+        "both": (place / "both", read_run),
     }
 
 
-@pytest.mark.parametrize("kind", ["graph", "queries", "run"])
+@pytest.mark.parametrize("kind", ["graph", "queries", "run", "predictor", "both"])
 @pytest.mark.parametrize("tries", [40, pytest.param(600, marks=pytest.mark.slow)])
 def test_damage_is_noticed_or_harmless(made, kind, tries):
     folder, read = made[kind]

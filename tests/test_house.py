@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ PRESENT = [room for room in ROOMS if (SOURCE / room).is_dir()]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Returns the syntax tree of a file; do not change it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
 
@@ -39,7 +46,7 @@ def floor(module: str) -> int:
 def imports(path: Path) -> Iterator[str]:
     """Yields every module that a file imports, also inside functions."""
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,15 +83,13 @@ def test_no_module_has_a_name_that_says_nothing():
 
 FAMILIES = {"config", "settings", "stats", "read", "write", "lesson", "presets", "run", "scorer"}
 """File names that mean the same in several folders; CONTRIBUTING.md explains them."""
-UNRELATED = {"answers", "explain", "known", "metrics", "statements"}
-"""File names that mean different things in two folders, and should not."""
 
 
 def test_a_file_name_in_several_folders_is_a_family():
     folders = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
     commands = {path.stem for path in (SOURCE / "cli").glob("*.py")}  # a command may have the name of the module that it calls
     repeated = {name for name, count in folders.items() if count > 2 or (count == 2 and name not in commands)}
-    assert repeated <= FAMILIES | UNRELATED
+    assert repeated <= FAMILIES
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [name for name in sorted(FAMILIES) if f"`{name}`" not in text] == []
 
@@ -94,7 +99,7 @@ LIBRARY = [path for path in MODULES if 0 <= floor(name_of(path)) <= ROOMS.index(
 
 @pytest.mark.parametrize("path", LIBRARY, ids=name_of)
 def test_messages_of_the_library_name_no_flags_of_the_command_line(path):
-    texts = [node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)]
+    texts = [node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)]
     assert [text for text in texts if isinstance(text, str) and " " in text.strip() and re.search(r"(?:^|[\s(])--[a-z]", text)] == []
 
 
@@ -153,7 +158,7 @@ def runtime_imports() -> dict[str, set[str]]:
     names = {name_of(path) for path in MODULES}
     found: dict[str, set[str]] = {}
     for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_text(encoding="utf-8"))  # it is changed below
         for node in [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]:
             node.body = [ast.Pass()]
         found[name_of(path)] = set()
@@ -188,7 +193,7 @@ def test_a_family_is_listed_in_as_many_files_as_extending_says():
 
 def lists_all(path: Path, names: Any) -> bool:
     """Returns whether a file lists all names of a family in one literal."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):
             parts = node.keys if isinstance(node, ast.Dict) else node.elts
             if set(names) <= {part.value for part in parts if isinstance(part, ast.Constant)}:
@@ -219,13 +224,14 @@ def test_kg_exports_these_names_and_no_others():
     from starqe import kg
 
     names = (
-        "FORMS SPLITS Columns Draft Graph Known Names Report SplitFindings Statement Vocabulary WikidataOptions "
-        "check_split embedded_graph export_graph graph_of graph_of_table graph_stats hold_out_validation import_graph "
-        "load_graph save_graph transductive_split with_split"
+        "FORMS SPLITS Changes Columns Draft Graph Known Names Report SplitFindings Statement UpdateReport Vocabulary WikidataOptions "
+        "check_split diff_graphs embedded_graph export_graph graph_of graph_of_table graph_stats hold_out_validation import_graph "
+        "load_graph save_graph transductive_split update_graph with_split"
     )
     assert kg.__all__ == names.split()
 
 
+@cache
 def command_tree() -> Any:
     from starqe.cli.main import app
 
@@ -233,7 +239,7 @@ def command_tree() -> Any:
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Gives the path of every command that is no group."""
+    """Yields the path of every command that is no group."""
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*path, name))
     if not hasattr(command, "commands"):
@@ -241,7 +247,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def shell_lines(document: Path) -> Iterator[str]:
-    """Gives the commands of the console blocks of a document: the lines after ``$``, with those that go on a quote or a backslash."""
+    """Yields the commands of the console blocks of a document: the lines after ``$``, with those that go on a quote or a backslash."""
     if not document.exists():
         return
     for block in re.findall(r"^```console\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
@@ -268,7 +274,7 @@ LINES = [(document.name, line) for document in DOCUMENTS for line in shell_lines
 
 
 def problem_of(line: str) -> str | None:
-    """Says what a person would be told who typed this line, or None if the command line understands it."""
+    """Returns the error that this line gives, or None if the command line understands it."""
     words = shlex.split(line, comments=True)
     words = words[: next((place for place, word in enumerate(words) if word in ("|", ">", "&&", "&", ";")), len(words))]
     if not words or words[0] != "starqe":

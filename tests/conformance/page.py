@@ -20,7 +20,7 @@ What "passed" means:
 
 - **RDF syntax**: starqe's readers accept or reject the file, as the manifest says.
 - **RDF evaluation**: the reader's quads are those of the expected file, and the import makes the same statements from both. A graph of
-  statements has no place for some of what RDF can say (literals as values, triple terms elsewhere than after `rdf:reifies`): there the
+  statements has no place for some of what RDF can say (such as triple terms elsewhere than after `rdf:reifies`): there the
   quads are compared, and that both imports leave out the same.
 - **Canonical N-Triples and N-Quads** (`c14n`): what `/sparql` writes is the expected text, byte by byte. Results have no named graphs, so
   these are left out of the comparison.

@@ -1,7 +1,7 @@
 """Oxigraph in a process of its own, as the independent answer: nothing of starqe is in between, and a query that takes long is ended.
 
 Run as a script with a file of N-Quads: it loads all quads into one graph, answers each line of standard input (JSON: a query) by a
-line of standard output, from a fork of itself, which may take so many seconds.
+line of standard output, from a fork of itself, which has a time limit in seconds.
 """
 
 import json

@@ -19,7 +19,7 @@ from tests.conformance.data import EMPTY, Stores
 from tests.conformance.manifest import UT, W3cTest, file_of
 from tests.conformance.outcome import Outcome, failed, passed, refused
 from tests.conformance.results import Table, canonical, read_graph, read_table
-from tests.conformance.services import Services, patiently
+from tests.conformance.services import Services, asked
 
 FORMS = {
     ".srj": QueryResultsFormat.JSON,
@@ -28,7 +28,7 @@ FORMS = {
     ".tsv": QueryResultsFormat.TSV,
 }
 OTHER = graph_of([Statement("a", "b", "c")])
-"""A graph with none of the names of the suites: reading a text over it tells how starqe takes the text."""
+"""A graph with none of the names of the suites: reading a text over it shows how starqe understands the text."""
 FUNCTION = "functions that SPARQL does not define"
 ORDERED = re.compile(r"^\s*}?\s*ORDER\s+BY", re.MULTILINE | re.IGNORECASE)
 """ORDER BY outside of all groups, as the suites write it."""
@@ -111,7 +111,7 @@ def _served(test: W3cTest, text: str, services: Services) -> Outcome:
     client = services.of(test, text)
     if client is None:
         return passed
-    response = patiently(client, text)
+    response = asked(client, text)
     if response.status_code != 200:
         return failed(f"the service: {response.text}")
     if response.headers["content-type"].startswith("text/turtle"):

@@ -1,10 +1,13 @@
 """Runs commands in processes that are killed at a rename or at a moment, or whose flushes are watched."""
 
+import contextlib
+import importlib
 import os
+import select
 import signal
 import sys
-import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +15,34 @@ from typing import Any
 from starqe import disk, folders
 from starqe.cli.main import main
 
-ALIVE_FOR = 120
-"""After so many seconds a process that hangs is ended."""
+ALIVE_FOR = 900
+"""The number of seconds after which a process that hangs is ended."""
 
 
-def run(arguments: list[object], prepare: Callable[[], None] = lambda: None, end: Callable[[], None] = lambda: None) -> int:
-    """Runs a command in a child process: returns its exit code, or minus the signal that ended it."""
+def run(
+    arguments: list[object],
+    prepare: Callable[[], None] = lambda: None,
+    end: Callable[[], None] = lambda: None,
+    killed_after: float = ALIVE_FOR,
+) -> int:
+    """Runs a command in a child process: returns its exit code, or minus the signal that ended it.
+
+    The child is a copy of this process, with all that is imported here, so that the time of a try is that of its work. It is killed
+    from outside: at any instruction, whatever the interpreter does.
+    """
     sys.stdout.flush()
     if child := os.fork():
+        handle = os.pidfd_open(child)
+        try:
+            if not select.select([handle], [], [], killed_after)[0]:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = 99
     try:
-        signal.alarm(ALIVE_FOR)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the others were not copied
         prepare()
         sys.argv = ["starqe", *map(str, arguments)]
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -76,15 +95,14 @@ def die_at_rename(number: int, two_renames: bool = False) -> Callable[[], None]:
     return prepare
 
 
-def die_after(seconds: float) -> Callable[[], None]:
-    """Makes a process die after a time."""
-
-    def prepare() -> None:
-        timer = threading.Timer(seconds, die)
-        timer.daemon = True
-        timer.start()
-
-    return prepare
+def import_what_it_needs(arguments: list[object], report: Path) -> None:
+    """Runs a command, and imports here what it has imported: later tries have that already."""
+    assert run(arguments, end=lambda: report.write_text("\n".join(sys.modules)) and None) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in report.read_text().splitlines():
+            with contextlib.suppress(ImportError):  # some names are no modules that can be imported by themselves
+                importlib.import_module(name)
 
 
 class Flushes:

@@ -12,18 +12,33 @@ from typing import Any
 
 import pytest
 
-from starqe.ask import Answerer
+from starqe.ask import Answerer, prepare
 from starqe.errors import StorageError
+from starqe.experiments import work_folder
 from starqe.folders import recover
-from starqe.kg import embedded_graph, export_graph, graph_of, load_graph, save_graph
+from starqe.kg import Graph, export_graph, graph_of, load_graph, save_graph
 from starqe.kg.statement import Statement
-from starqe.learn import Run
+from starqe.learn import Recipe, Run, preset
+from starqe.model import Encoder
 from starqe.queries import load_queries, tables_of
+from starqe.reason.calibration import PREDICTOR
+from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner
-from tests.crash.harness import Flushes, die_after, die_at_rename, leftovers, run
+from tests.crash.harness import Flushes, die_at_rename, import_what_it_needs, leftovers, run
 
-TINY = ["--set=train.epochs=2", "--set=model.width=4"]
+CALIBRATE = ["calibrate", "run", "--queries", "queries", "--limit", "3"]
+TINY = ["--set=train.epochs=6", "--set=model.width=4", "--set=train.checkpoint_seconds=0.01"]
+
+
+def small_graph() -> Graph:
+    """Returns a graph that has queries of every shape, and on which everything takes a moment."""
+    chance = random.Random(0)
+    names = [f"e{number:02}" for number in range(24)]
+    triples = {(*chance.sample(names, 2), chance.choice("rst")) for _ in range(130)}
+    made = [Statement(head, relation, tail, (("q", chance.choice(names)),)) for head, tail, relation in sorted(triples)]
+    chance.shuffle(made)
+    return graph_of(train=made[:80], valid=made[80:100], test=made[100:])
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,7 @@ def queries(folder: Path) -> Any:
 
 
 def weights(folder: Path) -> Any:
-    return {name: tensor.tolist() for name, tensor in PredictorRun.open(folder).predictor().state_dict().items()}
+    return {name: tensor.tolist() for name, tensor in PredictorRun.open(folder).weights().items()}
 
 
 def calibration(folder: Path) -> Any:
@@ -70,10 +85,25 @@ def calibration(folder: Path) -> Any:
     return repr((reasoner.calibration, reasoner.weights, reasoner.settings))
 
 
-def askable(folder: Path) -> Any:
-    """Opens a run for questions. Its weights depend on the time that training had, so they are not compared."""
-    answerer = Answerer.open(folder)
-    return answerer.graph.fingerprint, len(answerer.ask('SELECT ?x { "Albert Einstein" "educated at" ?x }').answers) > 0
+def fitted(folder: Path) -> Any:
+    """Reads the weights of both models and what was fitted to them; the run can be asked."""
+    answers = Answerer.open(folder).ask('SELECT ?x { "e00" "r" ?x }', top=3).answers
+    encoder = {name: tensor.tolist() for name, tensor in Run.open(folder).weights().items()}
+    return encoder, weights(folder / PREDICTOR), calibration(folder), [(answer.entity, answer.probability) for answer in answers]
+
+
+def make_fit_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a fit take a second, and end by validation instead of the clock: then its weights do not depend on the speed of the machine."""
+    for name, value in {"TRAINING": 30, "TRAINING_LEAST": 30, "VALIDATION": 8, "VALIDATION_COMPOSED": 3, "PROBED": 1}.items():
+        monkeypatch.setattr(prepare, name, value)
+    loop = ["train.schedule=constant", "train.warmup=0", "train.patience=1", "train.delta=1", "train.checkpoint_seconds=0", "model.width=8"]
+    recipes = prepare.recipes_for
+
+    def small_recipes(*arguments: Any) -> tuple[Recipe, PredictorRecipe]:
+        encoder, one_hop = recipes(*arguments)
+        return encoder.with_settings([*loop, "model.heads=2"]), one_hop.with_settings(loop)
+
+    monkeypatch.setattr(prepare, "recipes_for", small_recipes)
 
 
 def reproduction(folder: Path) -> Any:
@@ -93,26 +123,34 @@ def old_export(place: Path) -> None:
 JOBS = {
     "import": Job(["data", "import", "source", "new"], "new", fingerprint, done_is_refused=True),
     "import --overwrite": Job(["data", "import", "source", "new", "--overwrite"], "new", fingerprint, old_graph),
+    "update": Job(["data", "update", "new", "source"], "new", fingerprint, old_graph),
     "export": Job(["data", "export", "graph", "new", "--format", "statements", "--overwrite"], "new", texts, old_export),
     "generate": Job(["queries", "generate", "graph", "new", "--shapes", "1p,2i", "--splits", "valid,test"], "new", queries, in_steps=True),
     "train": Job(["train", "--preset", "one-hop-demo", *TINY, "graph", "--out", "new"], "new", weights, again=("--resume",), in_steps=True),
-    "calibrate": Job(["calibrate", "run", "--limit", "3"], "run", calibration),
-    "calibrate --predictor": Job(["calibrate", "run", "--predictor", "predictor", "--limit", "3"], "run", calibration),
-    "fit": Job(["fit", "source", "--out", "new", "--minutes", "0.05"], "new", askable, again=("--resume",), in_steps=True),
-    "reproduce": Job(["reproduce", "diameter", "--out", "new", "--limit", "2", "--budget", "0.02"], "new", reproduction, in_steps=True),
+    "calibrate": Job(CALIBRATE, "run", calibration),
+    "calibrate --predictor": Job([*CALIBRATE, "--predictor", "predictor"], "run", calibration),
+    "fit": Job(["fit", "source", "--out", "new", "--minutes", "60"], "new", fitted, again=("--resume",), in_steps=True),
+    "reproduce": Job(["reproduce", "diameter", "--out", "new", "--limit", "2", "--budget", "0.005"], "new", reproduction, in_steps=True),
 }
-INPUTS = ("graph", "source", "run", "predictor")
+INPUTS = ("graph", "source", "run", "predictor", "queries")
 """Folders that commands read, or work in."""
 
 
 @pytest.fixture
-def world(request, name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the command of a test reads."""
     folder = tmp_path_factory.mktemp("world")
-    save_graph(embedded_graph(), folder / "graph")
-    export_graph(embedded_graph(), folder / "source", "statements")
+    graph = small_graph()
+    monkeypatch.setattr(work_folder, "embedded_graph", lambda: graph)
+    make_fit_small(monkeypatch)
+    save_graph(graph, folder / "graph")
+    export_graph(graph, folder / "source", "statements")
+    if "queries" in JOBS[name].command[1:]:
+        assert run(["queries", "generate", folder / "graph", folder / "queries", "--shapes", "1p,2i", "--splits", "valid,test"]) == 0
     if "run" in JOBS[name].command:
-        shutil.copytree(request.getfixturevalue("askable_run"), folder / "run")
+        made = Run.create(folder / "run", preset("demo").with_settings(["model.width=8", "model.heads=2"]), graph)
+        made.save_weights(Encoder(made.recipe.model, made.space, 0).state_dict())
+        assert run(["calibrate", folder / "run", "--limit", "2"]) == 0
     if "predictor" in JOBS[name].command:  # in the place of another one
         train = ["train", "--preset", "one-hop-demo", *TINY, folder / "graph", "--out"]
         assert run([*train, folder / "first"]) == 0
@@ -124,11 +162,11 @@ def world(request, name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begin(job: Job, world: Path, place: Path) -> list[Any]:
     """Prepares a folder for a command, and returns the command with its paths."""
     for name in INPUTS:
-        if name in job.command:
+        if name in job.command[1:]:
             shutil.copytree(world / name, place / name)
-    place.mkdir(exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
     job.prepare(place)
-    return [place / word if word in (*INPUTS, "new") else word for word in job.command]
+    return [job.command[0], *(place / word if word in (*INPUTS, "new") else word for word in job.command[1:])]
 
 
 def state(job: Job, place: Path) -> Any:
@@ -141,7 +179,7 @@ def state(job: Job, place: Path) -> Any:
         return None
 
 
-def goes_on(job: Job, command: list[Any], place: Path, before: Any, after: Any) -> None:
+def check_that_it_continues(job: Job, command: list[Any], place: Path, before: Any, after: Any) -> None:
     """Checks the state after a kill, and that the same command goes on from there to the same end."""
     found = state(job, place)
     assert job.in_steps or found in (before, after)
@@ -153,17 +191,23 @@ def goes_on(job: Job, command: list[Any], place: Path, before: Any, after: Any) 
 
 def ends(job: Job, world: Path, place: Path) -> tuple[Any, Any, float]:
     """Runs a command undisturbed: returns what stood there before and after, and how long it took."""
-    command = begin(job, world, place)
+    import_what_it_needs(begin(job, world, place / "first"), place / "modules")
+    command = begin(job, world, place / "second")
+    place /= "second"
     before, start = state(job, place), time.perf_counter()
     assert run(command) == 0
     return before, state(job, place), time.perf_counter() - start
 
 
-QUICK = ("import --overwrite", "generate")
+FULL = ("update", "generate")
+JOBS_BY_COST = [
+    pytest.param(name, marks=[] if name == "import --overwrite" else pytest.mark.full if name in FULL else pytest.mark.slow)
+    for name in JOBS
+]
 
 
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in JOBS])
+@pytest.mark.parametrize("name", JOBS_BY_COST)
 def test_a_kill_at_any_rename_loses_nothing(world, tmp_path, name, two_renames):
     job = JOBS[name]
     before, after, _ = ends(job, world, tmp_path / "whole")
@@ -173,7 +217,7 @@ def test_a_kill_at_any_rename_loses_nothing(world, tmp_path, name, two_renames):
         if (code := run(command, die_at_rename(number, two_renames))) == 0:
             break
         assert code == -9
-        goes_on(job, command, place, before, after)
+        check_that_it_continues(job, command, place, before, after)
     assert number > 1
     print(f"{name}: killed at {number - 1} renames")
 
@@ -187,11 +231,11 @@ def test_a_kill_at_any_moment_loses_nothing(world, tmp_path, name):
         tries += 1
         place = tmp_path / str(tries)
         command, start = begin(job, world, place), time.perf_counter()
-        if run(command, die_after(seconds * chance.random())) == -9:
+        if run(command, killed_after=seconds * chance.random()) == -9:
             killed += 1
         else:  # it was faster than the first time
             seconds = min(seconds, time.perf_counter() - start)
-        goes_on(job, command, place, before, after)
+        check_that_it_continues(job, command, place, before, after)
         shutil.rmtree(place)
     print(f"{name}: killed at {killed} random moments, ended before in {tries - killed}")
 
@@ -199,7 +243,7 @@ def test_a_kill_at_any_moment_loses_nothing(world, tmp_path, name):
 KILLS = int(os.environ.get("STARQE_KILLS", "50"))
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in JOBS])
+@pytest.mark.parametrize("name", JOBS_BY_COST)
 def test_a_power_cut_loses_nothing_that_was_done(world, tmp_path, name):
     job = JOBS[name]
     flushes = Flushes(tmp_path / "report")
