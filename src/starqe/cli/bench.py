@@ -208,6 +208,25 @@ def versions(
     _print_rows(rows, as_json, ("work", "rounds", "cpu_ms", "ms", *OF_OTHER), against)
 
 
+@app.command()
+def world(
+    out: Annotated[Path, typer.Argument(help="The new folder: a graph, and its statements as tables to import.")],
+    entities: Annotated[int, typer.Option(help="Number of entities.")] = 1_000_000,
+    statements_per_entity: Annotated[float, typer.Option(help="The mean number of statements per entity.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="Decides the content: the same seed gives the same bytes.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a synthetic graph with regularities that can be learned, for benchmarks of any size."""
+    from starqe.bench.measured import measured
+    from starqe.bench.scale.world import World
+    from starqe.bench.scale.world_folder import write_world
+
+    with measured() as work:
+        counts = write_world(World(entities, statements_per_entity, seed), out)
+    result = {**counts, "seed": seed, "seconds": round(work.seconds, 1), "peak_mb": round(work.peak_mb)}
+    print_json(result) if as_json else print_pairs(result)
+
+
 def _run_and_queries(run: Path, queries: Path, shapes: str | None, limit: int, threads: int | None) -> "tuple[Run, dict[str, QueryTable]]":
     """Opens a run with its test queries, and sets the number of threads."""
     import torch

@@ -1,0 +1,1 @@
+"""Cost against size: a synthetic world, and the steps from import to asking on it."""
