@@ -49,7 +49,7 @@ def test_a_graph_holds_exactly_the_distinct_statements_of_each_split(lines):
 def test_keys_too_long_for_one_number_are_sorted_too(lines):
     graph = built(lines)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_module, "_order", lambda *columns: np.lexsort(columns[::-1]))
+        patch.setattr(graph_module, "sort_order", lambda *columns: np.lexsort(columns[::-1]))
         assert built(lines).fingerprint == graph.fingerprint
 
 
@@ -57,7 +57,7 @@ def test_columns_sort_alike_whether_they_fit_one_number_or_not():
     random = np.random.default_rng(0)
     one, other = random.integers(0, 5, 200), random.integers(0, 5, 200)
     for scale in (1, 2**40):  # 2 * 43 bits do not fit
-        order = graph_module._order(one * scale, other * scale)
+        order = graph_module.sort_order(one * scale, other * scale)
         ordered = list(zip(one[order].tolist(), other[order].tolist(), strict=True))
         assert ordered == sorted(ordered)
 

@@ -1,7 +1,8 @@
 """From rows of identifiers to a graph in canonical form."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,11 +16,14 @@ from starqe.kg.literal import MARK
 from starqe.kg.literals import NO_LITERALS, Literals
 from starqe.kg.statement import SPLITS, Statement, field_text
 from starqe.kg.vocabulary import Vocabulary
-from starqe.ragged import IntArray, Ragged
+from starqe.ragged import BoolArray, IntArray, Ragged
 
 Kind = Literal["entity", "relation"]
 LabelKey = tuple[str, str, Kind | None]
 """What a label belongs to: identifier, language, and kind if that is known."""
+
+MERGED = 16
+"""The number of parts of about equal size that become one: a field is numbered anew log(parts) times, not for every part."""
 
 
 class Draft:
@@ -30,10 +34,9 @@ class Draft:
     """
 
     def __init__(self) -> None:
-        self._ids: tuple[dict[str, int], dict[str, int]] = ({}, {})  # entities, relations
-        self._codes: list[IntArray] = []
-        self._lengths: list[IntArray] = []
-        self._split: list[IntArray] = []
+        self._levels: list[list[_Part]] = [[]]  # a part of level i + 1 is made of `MERGED` parts of level i
+        self._count = 0
+        self._words: Vocabulary | None = None
         self.labels: dict[LabelKey, str] = {}
         self.duplicates = 0
         """After `finish`: the number of duplicate statements within a split, which were merged."""
@@ -41,7 +44,7 @@ class Draft:
         """After `finish`: the number of labels of identifiers that occur in no statement, which were left out."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._lengths))
+        return self._count
 
     def add(self, rows: Iterable[list[str]], split: str) -> None:
         """Adds statements that are known to be well-formed."""
@@ -51,24 +54,31 @@ class Draft:
 
     def add_columns(self, fields: pa.DictionaryArray, lengths: IntArray, split: str) -> None:
         """Adds well-formed statements from one flat column of fields and the number of fields of each."""
-        starts = np.cumsum(lengths) - lengths
-        odd = np.repeat(starts % 2 == 1, lengths)
-        odd[1::2] ^= True  # from "its statement begins at an odd position" to "at an odd position in its statement"
-        words, local = fields.dictionary.to_pylist(), fields.indices.to_numpy()
-        codes = np.empty(len(fields), np.int32)
-        for chosen, ids in ((~odd, self._ids[0]), (odd, self._ids[1])):
-            place = local[chosen]
-            used = np.flatnonzero(np.bincount(place, minlength=len(words)))
-            table = np.empty(len(words), np.int32)
-            table[used] = [ids.setdefault(words[word], len(ids)) for word in used.tolist()]
-            codes[chosen] = table[place]
-        self._codes.append(codes)
-        self._lengths.append(lengths)
-        self._split.append(np.full(len(lengths), SPLITS.index(split), np.int8))
+        if not len(lengths):
+            return
+        starts, codes = np.cumsum(lengths) - lengths, fields.indices.to_numpy()
+        of_pair = np.ones(len(codes), bool)
+        for place in range(3):
+            of_pair[starts + place] = False
+        main = (codes[starts + place] for place in range(3))
+        code = np.full(len(lengths), SPLITS.index(split), np.int8)
+        part = _Part(fields.dictionary, *main, code, ((lengths - 3) // 2).astype(np.int32), codes[of_pair].reshape(-1, 2))
+        self._count += len(lengths)
+        self._words = None
+        self._levels[0].append(part)
+        for level, parts in enumerate(self._levels):
+            if len(parts) < MERGED:
+                break
+            if level + 1 == len(self._levels):
+                self._levels.append([])
+            self._levels[level + 1].append(_merged(parts))
+            parts.clear()
 
     def mentions(self, identifier: str) -> bool:
         """Returns whether an identifier occurs in a statement."""
-        return identifier in self._ids[0] or identifier in self._ids[1]
+        if self._words is None:
+            self._words = Vocabulary(self._whole().words)
+        return identifier in self._words
 
     def label(self, identifier: str, text: str, language: str = "", kind: Kind | None = None) -> None:
         """Adds a label, of an entity or a relation if that is known; the first one per language is kept."""
@@ -82,43 +92,90 @@ class Draft:
         """
         if not len(self):
             raise InputError("a graph has at least one statement, found none")
-        codes, lengths, split = np.concatenate(self._codes), np.concatenate(self._lengths), np.concatenate(self._split)
-        values, entity_ids = _in_order(self._ids[0])
+        whole = self._whole()
+        order = pc.sort_indices(whole.words.cast(pa.binary())).to_numpy()
+        values, value_ids = _numbered(whole.words, order, [whole.head, whole.tail, whole.pairs[:, 1]])
+        relations, relation_ids = _numbered(whole.words, order, [whole.relation, whole.pairs[:, 0]])
         # The keys of literals begin with a control character, so they come first; their ids come last.
         literals = pc.sum(pc.starts_with(values, MARK)).as_py() or 0
         entities = values[literals:]
-        entity_ids = np.where(entity_ids < literals, entity_ids + len(entities), entity_ids - literals)
-        relations, relation_ids = _in_order(self._ids[1])
-        starts = np.cumsum(lengths) - lengths
-        of_pair = np.ones(len(codes), bool)
-        for place in range(3):
-            of_pair[starts + place] = False
-        pairs = codes[of_pair].reshape(-1, 2)  # (P, 2)
+        value_ids = np.where(value_ids < literals, value_ids + len(entities), value_ids - literals)
+        of_entities, of_relations = self._labels_of(entities, relations)
         graph, self.duplicates = canonical(
-            Vocabulary(entities, self._labels_of(entities, "entity")),
-            Vocabulary(relations, self._labels_of(relations, "relation")),
-            entity_ids[codes[starts]],
-            relation_ids[codes[starts + 1]],
-            entity_ids[codes[starts + 2]],
-            split,
-            Ragged.of_counts((lengths - 3) // 2, np.stack([relation_ids[pairs[:, 0]], entity_ids[pairs[:, 1]]], axis=1)),
+            Vocabulary(entities, of_entities),
+            Vocabulary(relations, of_relations),
+            value_ids[whole.head],
+            relation_ids[whole.relation],
+            value_ids[whole.tail],
+            whole.split,
+            Ragged.of_counts(whole.counts, np.stack([relation_ids[whole.pairs[:, 0]], value_ids[whole.pairs[:, 1]]], axis=1)),
             Literals(values[:literals]) if literals else NO_LITERALS,
         )
-        used = graph.entities._ids.keys() | graph.relations._ids.keys() if self.labels else ()
-        self.idle_labels = sum(identifier not in used for identifier, _, _ in self.labels)
         return dataclasses.replace(graph, names=names or Names())
 
-    def _labels_of(self, identifiers: pa.StringArray, kind: Kind) -> dict[str, dict[int, str]]:
-        """Returns the labels of one kind; an identifier without one takes a label of unknown kind, or of the other kind."""
+    def _whole(self) -> "_Part":
+        """Merges all parts into one."""
+        parts = [part for level in self._levels for part in level]
+        if len(parts) > 1:
+            self._levels = [[], [_merged(parts)]]
+            return self._levels[1][0]
+        return parts[0]
+
+    def _labels_of(self, *vocabularies: pa.StringArray) -> list[dict[str, dict[int, str]]]:
+        """Returns the labels of entities and relations; one without a label takes that of unknown kind, or of the other kind."""
         if not self.labels:
-            return {}
-        ids = {identifier: id_ for id_, identifier in enumerate(identifiers.to_pylist())}
-        labels: dict[str, dict[int, str]] = {}
-        own_first = sorted(self.labels.items(), key=lambda item: (item[0][2] != kind, item[0][2] is not None))
-        for (identifier, language, _), text in own_first:
-            if identifier in ids:
-                labels.setdefault(language, {}).setdefault(ids[identifier], text)
-        return labels
+            return [{}, {}]
+        keys = pa.array([identifier for identifier, _, _ in self.labels], pa.string())
+        ids = [pc.fill_null(pc.index_in(keys, vocabulary), -1).to_pylist() for vocabulary in vocabularies]
+        self.idle_labels = sum(entity < 0 and relation < 0 for entity, relation in zip(*ids, strict=True))
+        found: list[dict[str, dict[int, str]]] = []
+        for kind, of_kind in zip(("entity", "relation"), ids, strict=True):
+            labels: dict[str, dict[int, str]] = {}
+            own_first = sorted(
+                zip(self.labels.items(), of_kind, strict=True), key=lambda item: (item[0][0][2] != kind, item[0][0][2] is not None)
+            )
+            for ((_, language, _), text), id_ in own_first:
+                if id_ >= 0:
+                    labels.setdefault(language, {}).setdefault(id_, text)
+            found.append(labels)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some statements by numbers of their words. S statements · P pairs · W words."""
+
+    words: pa.StringArray  # (W,), each once
+    head: IntArray  # (S,) int32, like the other numbers
+    relation: IntArray  # (S,)
+    tail: IntArray  # (S,)
+    split: IntArray  # (S,) int8
+    counts: IntArray  # (S,) the number of pairs of each
+    pairs: IntArray  # (P, 2)
+
+
+def _merged(parts: Sequence[_Part]) -> _Part:
+    """Lays parts end to end, with one numbering of their words."""
+    words = pa.chunked_array([part.words for part in parts]).dictionary_encode()
+    numbers = [chunk.indices.to_numpy() for chunk in words.chunks]
+    assert len(numbers) == len(parts)
+    numbered = {
+        name: np.concatenate([number[getattr(part, name)] for number, part in zip(numbers, parts, strict=True)])
+        for name in ("head", "relation", "tail", "pairs")
+    }
+    split, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("split", "counts"))
+    return _Part(words.chunks[-1].dictionary, split=split, counts=counts, **numbered)
+
+
+def _numbered(words: pa.StringArray, order: IntArray, used: Sequence[IntArray]) -> tuple[pa.StringArray, IntArray]:
+    """Returns the words that some columns use, in this order, and the place of each word among them (for others, any number)."""
+    is_used: BoolArray = np.zeros(len(words), bool)
+    for column in used:
+        is_used[column] = True
+    in_order = is_used[order]
+    ids = np.empty(len(words), np.int32)
+    ids[order] = np.cumsum(in_order, dtype=np.int32) - 1
+    return words.take(pa.array(order[in_order])), ids
 
 
 def graph_of(train: Iterable[Statement] = (), valid: Iterable[Statement] = (), test: Iterable[Statement] = ()) -> Graph:
@@ -133,12 +190,3 @@ def with_split(graph: Graph, split: IntArray) -> Graph:
     """Returns the graph with another split column; statements that become equal within a split are merged."""
     columns = graph.head, graph.relation, graph.tail, split.astype(np.int8), graph.pairs, graph.literals
     return dataclasses.replace(canonical(graph.entities, graph.relations, *columns)[0], names=graph.names, title=graph.title)
-
-
-def _in_order(ids: dict[str, int]) -> tuple[pa.StringArray, IntArray]:
-    """Sorts identifiers by their bytes; also returns the new id of each old one."""
-    identifiers = pa.array(ids, pa.string())
-    order = pc.sort_indices(identifiers.cast(pa.binary())).to_numpy()
-    new = np.empty(len(order), np.int32)
-    new[order] = np.arange(len(order), dtype=np.int32)
-    return identifiers.take(pa.array(order)), new

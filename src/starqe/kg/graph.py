@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -183,20 +183,10 @@ def canonical(
 ) -> tuple[Graph, int]:
     """Sorts statements and pairs, and merges duplicates within a split; also returns the number of duplicates."""
     count, values = len(head), max(len(entities) + len(literals), 1)
-    # The pairs of each statement: sorted and unique.
-    owner = pairs.owner
-    code = pairs.items[:, 0].astype(np.int64) * values + pairs.items[:, 1]
-    order = _order(owner, code)
-    owner, code = owner[order], code[order]
-    fresh = np.ones(len(code), bool)
-    fresh[1:] = (owner[1:] != owner[:-1]) | (code[1:] != code[:-1])
-    codes = Ragged.of_owner(owner[fresh], code[fresh], count)
-
+    codes = _pair_codes(pairs, values)
     # The statements: by split and main triple, and in case of a tie, by their pairs.
-    order = _order(split, head, relation, tail)
-    first_of_group = np.ones(count, bool)
-    first_of_group[1:] = np.any([np.diff(column[order]) != 0 for column in (split, head, relation, tail)], axis=0)
-    group_start = np.flatnonzero(first_of_group)
+    order = sort_order(split, head, relation, tail)
+    group_start = np.flatnonzero(first_of_equal([column[order] for column in (split, head, relation, tail)]))
     group_size = np.diff(group_start, append=count)
     keep = np.ones(count, bool)
     for start, size in zip(group_start[group_size > 1].tolist(), group_size[group_size > 1].tolist(), strict=True):
@@ -210,14 +200,23 @@ def canonical(
     graph = Graph(
         entities,
         relations,
-        head[order].astype(np.int32),
-        relation[order].astype(np.int32),
-        tail[order].astype(np.int32),
-        split[order].astype(np.int8),
-        Ragged(codes.offsets, np.stack(np.divmod(codes.items, values), axis=1).astype(np.int32)),
+        head[order].astype(np.int32, copy=False),
+        relation[order].astype(np.int32, copy=False),
+        tail[order].astype(np.int32, copy=False),
+        split[order].astype(np.int8, copy=False),
+        Ragged(codes.offsets, np.stack([(codes.items // values).astype(np.int32), (codes.items % values).astype(np.int32)], axis=1)),
         literals=literals,
     )
     return graph, count - len(order)
+
+
+def _pair_codes(pairs: Ragged, values: int) -> Ragged:
+    """Returns the pairs of each statement as numbers, sorted and each once."""
+    owner, code = pairs.owner, pairs.items[:, 0].astype(np.int64) * values + pairs.items[:, 1]
+    order = sort_order(owner, code)
+    owner, code = owner[order], code[order]
+    fresh = first_of_equal([owner, code])
+    return Ragged.of_owner(owner[fresh], code[fresh], len(pairs))
 
 
 def part_about(graph: Graph, entities: Vocabulary, relations: Vocabulary) -> Graph:
@@ -240,7 +239,7 @@ def part_with(
     return dataclasses.replace(part, names=graph.names, title=graph.title)
 
 
-def _order(*columns: IntArray) -> IntArray:
+def sort_order(*columns: IntArray) -> IntArray:
     """Returns the lexicographic order by these columns; packed into one number where they fit, which sorts much faster."""
     bits = [int(column.max(initial=0)).bit_length() for column in columns]
     if sum(bits) > 63:
@@ -249,3 +248,12 @@ def _order(*columns: IntArray) -> IntArray:
     for column, width in zip(columns, bits, strict=True):
         key = (key << width) | column
     return np.argsort(key)
+
+
+def first_of_equal(columns: Sequence[IntArray]) -> BoolArray:
+    """Returns which rows differ from the row before them; the first one does."""
+    first: BoolArray = np.zeros(len(columns[0]), bool)
+    first[:1] = True
+    for column in columns:
+        first[1:] |= column[1:] != column[:-1]
+    return first

@@ -7,7 +7,7 @@ import numpy as np
 
 from starqe.errors import InputError
 from starqe.kg.draft import with_split
-from starqe.kg.graph import Graph
+from starqe.kg.graph import Graph, first_of_equal, sort_order
 from starqe.kg.statement import SPLITS
 from starqe.ragged import BoolArray, IntArray, Ragged
 from starqe.seed import generator
@@ -114,20 +114,30 @@ def _hold_out(graph: Graph, rows: IntArray, wanted: Mapping[int, int], seed: int
     split = graph.split.copy()
     if not len(rows):
         return split
-    uses = _Uses(graph)
     _, group = np.unique(_triple_codes(graph)[rows], return_inverse=True)
     order = np.argsort(group, kind="stable")
     members = Ragged.of_owner(group[order], rows[order], int(group.max()) + 1)
-    filled = dict.fromkeys(wanted, 0)
-    for number in generator(seed, "split").permutation(len(members)):
-        code = next((code for code in wanted if filled[code] < wanted[code]), None)
-        if code is None:
+    visited = generator(seed, "split").permutation(len(members))
+    uses, left = _Uses(graph), {code: count for code, count in wanted.items() if count > 0}
+    for start in range(0, len(visited), BLOCK):
+        if not left:
             break
-        if uses.spare(members[number]):
-            uses.remove(members[number])
-            split[members[number]] = code
-            filled[code] += len(members[number])
+        block = members.take(visited[start : start + BLOCK])
+        mentions = uses.mentions(block)
+        spare = np.flatnonzero(uses.spare(mentions))
+        while left and len(spare):
+            code, missing = next(iter(left.items()))
+            size = np.cumsum(block.counts[spare])
+            moved, spare = np.split(spare, [np.searchsorted(size, missing) + 1])
+            split[block.take(moved).items] = code
+            uses.remove(mentions.take(moved))
+            left[code] -= int(size[len(moved) - 1])
+            left = {code: count for code, count in left.items() if count > 0}
     return split
+
+
+BLOCK = 1 << 16
+"""The number of groups of statements that are looked at together."""
 
 
 class _Uses:
@@ -143,21 +153,51 @@ class _Uses:
             [np.bincount(entities, minlength=len(graph.entities)), np.bincount(relations, minlength=len(graph.relations))]
         )
 
-    def _mentioned_by(self, row: int) -> IntArray:
-        graph, pairs = self._graph, self._graph.pairs[row]
-        relations = np.concatenate([graph.relation[row : row + 1], pairs[:, 0]]) + len(graph.entities)
-        values = np.concatenate([graph.head[row : row + 1], graph.tail[row : row + 1], pairs[:, 1]])
-        return np.concatenate([values[values < len(graph.entities)], relations])
+    def mentions(self, groups: Ragged) -> Ragged:
+        """Returns what each group of statements mentions, and how often: rows of (number, times)."""
+        graph, rows, group = self._graph, groups.items, groups.owner
+        pairs = graph.pairs.take(rows)
+        of_pair = group[pairs.owner]
+        entities = len(graph.entities)
+        number = np.concatenate([graph.head[rows], graph.tail[rows], pairs.items[:, 1], graph.relation[rows], pairs.items[:, 0]])
+        number = number.astype(np.int64)
+        values = 2 * len(rows) + len(of_pair)
+        kept = np.concatenate([number[:values] < entities, np.ones(len(number) - values, bool)])
+        number[values:] += entities
+        owner = np.concatenate([group, group, of_pair, group, of_pair])
+        code, times = np.unique(owner[kept] * len(self._counts) + number[kept], return_counts=True)
+        owner, number = np.divmod(code, len(self._counts))
+        return Ragged.of_owner(owner, np.stack([number, times], axis=1), len(groups))
 
-    def spare(self, rows: IntArray) -> bool:
-        """Returns whether other statements mention everything that these mention."""
-        mentioned, times = np.unique(np.concatenate([self._mentioned_by(row) for row in rows]), return_counts=True)
-        return bool((self._counts[mentioned] > times).all())
+    def spare(self, mentions: Ragged) -> BoolArray:
+        """Returns which groups can be removed, each after those before it, so that train still mentions everything."""
+        number, times = mentions.items.T
+        numbers, place = np.unique(number, return_inverse=True)
+        left = self._counts[numbers]
+        # Where enough is left even if all groups are removed, the order does not matter: only the other numbers are walked through.
+        scarce = left <= np.bincount(place, times, minlength=len(numbers))
+        spare = np.ones(len(mentions), bool)
+        spare[mentions.owner[left[place] <= times]] = False
+        doubtful = np.flatnonzero(scarce[place] & spare[mentions.owner])
+        counts, owner = left.tolist(), mentions.owner[doubtful]
+        needs = list(zip(place[doubtful].tolist(), times[doubtful].tolist(), strict=True))
+        for group, start, stop in zip(*_runs(owner), strict=True):
+            if all(counts[one] > need for one, need in needs[start:stop]):
+                for one, need in needs[start:stop]:
+                    counts[one] -= need
+            else:
+                spare[group] = False
+        return spare
 
-    def remove(self, rows: IntArray) -> None:
-        """Subtracts these statements from the counts."""
-        for row in rows:
-            np.subtract.at(self._counts, self._mentioned_by(row), 1)
+    def remove(self, mentions: Ragged) -> None:
+        """Subtracts groups of statements from the counts."""
+        np.subtract.at(self._counts, mentions.items[:, 0], mentions.items[:, 1])
+
+
+def _runs(sorted_: IntArray) -> tuple[list[int], list[int], list[int]]:
+    """Returns the different numbers in a sorted column, and where each begins and ends."""
+    start = np.flatnonzero(np.diff(sorted_, prepend=-1))
+    return sorted_[start].tolist(), start.tolist(), [*start[1:].tolist(), len(sorted_)][: len(start)]
 
 
 def _mentioned(graph: Graph, code: int, kind: str) -> BoolArray:
@@ -173,7 +213,9 @@ def _mentioned(graph: Graph, code: int, kind: str) -> BoolArray:
 
 
 def _triple_codes(graph: Graph) -> IntArray:
-    """Numbers the main triples: returns the number of each statement's."""
-    rows = np.stack([graph.head, graph.relation, graph.tail], axis=1)
-    _, code = np.unique(rows, axis=0, return_inverse=True)
-    return np.asarray(code.ravel())
+    """Numbers the main triples in their order: returns the number of each statement's."""
+    columns = graph.head, graph.relation, graph.tail
+    order = sort_order(*columns)
+    code = np.empty(len(order), np.int64)
+    code[order] = np.cumsum(first_of_equal([column[order] for column in columns])) - 1
+    return code
