@@ -60,9 +60,15 @@ class Draft:
         of_pair = np.ones(len(codes), bool)
         for place in range(3):
             of_pair[starts + place] = False
-        main = (codes[starts + place] for place in range(3))
-        code = np.full(len(lengths), SPLITS.index(split), np.int8)
-        part = _Part(fields.dictionary, *main, code, ((lengths - 3) // 2).astype(np.int32), codes[of_pair].reshape(-1, 2))
+        part = _Part(
+            words=fields.dictionary,
+            head=codes[starts],
+            relation=codes[starts + 1],
+            tail=codes[starts + 2],
+            split=np.full(len(lengths), SPLITS.index(split), np.int8),
+            counts=((lengths - 3) // 2).astype(np.int32),
+            pairs=codes[of_pair].reshape(-1, 2),
+        )
         self._count += len(lengths)
         self._words = None
         self._levels[0].append(part)

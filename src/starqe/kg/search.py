@@ -8,12 +8,14 @@ import difflib
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from starqe.ragged import IntArray
+from starqe.ragged import FloatArray, IntArray
 
 LONGEST = 200
 """The maximum number of characters of a search text."""
@@ -49,26 +51,33 @@ class NameSearch:
         ids: The id of each name.
     """
 
-    def __init__(self, names: Sequence[str], ids: Sequence[int]) -> None:
-        present = [place for place, name in enumerate(names) if name]
-        self._id = np.asarray(ids, np.int32)[present]  # (N,)
-        body = _bytes("\n".join(names[place].replace("\n", " ") for place in present)) if present else b""
-        self._text = b"\n" + body + b"\n" * _KEY
+    def __init__(self, names: Sequence[str] | pa.ChunkedArray, ids: Sequence[int] | IntArray) -> None:
+        column = names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([pa.array(names, pa.string())], pa.string())
+        present = pc.not_equal(column, "")
+        self._id = np.asarray(ids, np.int32)[present.to_numpy()]  # (N,)
+        parts = [joined_bytes(pc.binary_join_element_wise(_compared(chunk), "", "\n")) for chunk in column.filter(present).chunks]
+        self._text = b"".join([b"\n", *parts, b"\n" * _KEY])
         letters = np.frombuffer(self._text, np.uint8)  # (T,)
-        breaks = np.flatnonzero(letters[: len(body) + 2] == ord("\n"))
-        self._name_start, self._name_end = breaks[:-1] + 1, breaks[1:]  # (N,)
-        if not present:
-            self._name_start = self._name_end = np.empty(0, np.int64)
+        breaks = np.flatnonzero(letters[: len(letters) - _KEY] == ord("\n"))
+        self._name_start, self._name_end = _compact(breaks[:-1] + 1), _compact(breaks[1:])  # (N,)
         in_words = _IN_WORDS[letters]
         begins = np.zeros(len(letters), bool)
         begins[1:] = in_words[1:] & ~in_words[:-1]
         begins[self._name_start] = True
-        self._start = np.flatnonzero(begins)  # (W,) where words begin, in the order of the text
-        self._name = np.searchsorted(self._name_start, self._start, "right") - 1  # (W,) the name of each word
-        keys = np.ascontiguousarray(sliding_window_view(letters, _KEY)[self._start]).view(f"S{_KEY}").ravel()
-        self._by_text = np.argsort(keys, kind="stable").astype(np.int32)  # (W,) the words in alphabetical order
-        self._pairs = _letter_pairs(letters, in_words, self._start)  # (W,)
-        self._pair_count = _bit_count(self._pairs).astype(np.float32)  # (W,)
+        self._start = _compact(np.flatnonzero(begins))  # (W,) where words begin, in the order of the text
+        self._name = (np.cumsum(letters[: len(letters) - _KEY] == ord("\n"), dtype=np.int32) - 1)[self._start]  # (W,) the name of each word
+        self._by_text = _alphabetical(letters, self._start)  # (W,) the words in alphabetical order
+
+    @cached_property
+    def _pairs(self) -> IntArray:
+        """The letter pairs of each word, as bits: (W,)."""
+        letters = np.frombuffer(self._text, np.uint8)
+        return _letter_pairs(letters, _IN_WORDS[letters], self._start)
+
+    @cached_property
+    def _pair_count(self) -> FloatArray:
+        """The number of different letter pairs of each word: (W,)."""
+        return _bit_count(self._pairs).astype(np.float32)
 
     def find(self, text: str, count: int = 10) -> list[int]:
         """Returns the ids with a name that begins with a text, then with a word that does; short names first.
@@ -134,7 +143,7 @@ class NameSearch:
     def _shortest(self, names: IntArray, count: int, later: IntArray | None = None) -> list[int]:
         """Returns the ids of the shortest names; those marked as later come after all others."""
         ids = self._id[names].astype(np.int64)
-        length = self._name_end[names] - self._name_start[names]
+        length = (self._name_end[names] - self._name_start[names]).astype(np.int64)
         cost = (length if later is None else length + later * len(self._text)) * (int(self._id.max(initial=0)) + 1) + ids
         few = np.argpartition(cost, 16 * count)[: 16 * count] if len(cost) > 32 * count else np.arange(len(cost))
         return list(dict.fromkeys(ids[few][np.argsort(cost[few])].tolist()))
@@ -175,14 +184,67 @@ class NameSearch:
         return best
 
 
-def name_search(identifiers: Iterable[str], labels: Iterable[tuple[int, str]]) -> NameSearch:
-    """Builds the search by short forms of identifiers (id 0 first) and by labels."""
-    names = [short_form(identifier) for identifier in identifiers]
-    ids = list(range(len(names)))
-    for id_, label in labels:
-        ids.append(id_)
-        names.append(label)
-    return NameSearch(names, ids)
+def short_forms(identifiers: pa.StringArray) -> pa.StringArray:
+    """Returns the `short_form` of each identifier of a column."""
+    may_be = pc.match_substring(identifiers, ":")
+    if not pc.any(may_be).as_py():
+        return identifiers
+    return pc.replace_with_mask(
+        identifiers, may_be, pa.array([short_form(one) for one in identifiers.filter(may_be).to_pylist()], pa.string())
+    )
+
+
+def joined_bytes(texts: pa.StringArray) -> memoryview:
+    """Returns all texts of a column, one after the other, without copying them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int32)
+    return memoryview(data)[ends[texts.offset] : ends[texts.offset + len(texts)]]
+
+
+def _compact(places: IntArray) -> IntArray:
+    """Returns ascending places in as few bytes as they need."""
+    return places.astype(np.int32) if not len(places) or places[-1] < 2**31 else places
+
+
+def _compared(names: pa.StringArray) -> pa.StringArray:
+    """Returns names as they are compared, each on one line."""
+    ascii_ = pc.string_is_ascii(names)
+    names = pc.replace_substring(names, "\n", " ")
+    lower = pc.ascii_lower(names)
+    if pc.all(ascii_).as_py() is not False:
+        return lower
+    others = pc.invert(ascii_)
+    return pc.replace_with_mask(lower, others, pa.array([_bytes(one).decode() for one in names.filter(others).to_pylist()], pa.string()))
+
+
+def _alphabetical(letters: IntArray, start: IntArray) -> IntArray:
+    """Sorts words by their first bytes, eight at a time: after the first eight, only few are equal."""
+    order = np.arange(len(start), dtype=np.int32)
+    rank = np.zeros(len(start), np.int64)  # of each word: where its group of words that are equal so far begins
+    equal = order  # the words that are equal to others so far
+    for place in range(0, _KEY, 8):
+        if not len(equal):
+            break
+        key: IntArray = np.zeros(len(equal), np.uint64)
+        for byte in range(place, place + 8):
+            key = (key << np.uint64(8)) | letters[start[equal] + byte]
+        sorted_ = np.lexsort((key, rank[equal])) if place else np.argsort(key, kind="stable")
+        equal, key = equal[sorted_], key[sorted_]
+        group = rank[equal]
+        new = np.ones(len(equal), bool)
+        new[1:] = (group[1:] != group[:-1]) | (key[1:] != key[:-1])
+        first_of_group = np.ones(len(equal), bool)
+        first_of_group[1:] = group[1:] != group[:-1]
+        begin = np.flatnonzero(first_of_group)
+        within = np.arange(len(equal)) - np.repeat(begin, np.diff(begin, append=len(equal)))
+        order[group + within] = equal
+        first = np.flatnonzero(new)
+        size = np.diff(first, append=len(equal))
+        rank[equal] = np.repeat((group + within)[first], size)
+        equal = equal[np.repeat(size > 1, size)]
+    return order
 
 
 def _bytes(text: str) -> bytes:

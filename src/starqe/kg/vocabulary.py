@@ -9,17 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from starqe.errors import InputError
-from starqe.kg.search import NameSearch, name_search, short_form
+from starqe.kg.search import NameSearch, joined_bytes, short_form, short_forms
+from starqe.kg.texts import LabelColumn, Texts
 from starqe.ragged import IntArray
 
 _LISTED = 10  # the number of candidates that an error names
+_HASHED = 1 << 18  # the number of identifiers that are hashed at a time
 
 Labels = Mapping[str, Mapping[int, str]]
 """Language tag -> id -> label; the tag is empty for a label without a language."""
 
 
 class Vocabulary:
-    """A one-to-one map between identifiers and the ids 0 … n-1.
+    """A one-to-one map between identifiers and the ids 0 … n-1, which takes a few bytes per identifier beside its text.
 
     In a graph that was read, ids follow the byte order of the identifiers, so they depend only on the set of identifiers. Updating a
     graph appends new identifiers, so that the ids of the others do not change.
@@ -27,7 +29,7 @@ class Vocabulary:
 
     def __init__(self, identifiers: Iterable[str] | pa.StringArray, labels: Labels | None = None) -> None:
         self._identifiers = identifiers if isinstance(identifiers, pa.StringArray) else pa.array(identifiers, pa.string())
-        self.labels: dict[str, dict[int, str]] = {tag: dict(by_id) for tag, by_id in (labels or {}).items() if by_id}
+        self.labels: Labels = {tag: LabelColumn.of(by_id) for tag, by_id in (labels or {}).items() if by_id}
 
     def __len__(self) -> int:
         return len(self._identifiers)
@@ -36,7 +38,7 @@ class Vocabulary:
         return iter(self._identifiers.to_pylist())
 
     def __contains__(self, identifier: str) -> bool:
-        return identifier in self._ids
+        return self._texts.find(identifier) is not None
 
     @property
     def identifiers(self) -> pa.StringArray:
@@ -44,13 +46,8 @@ class Vocabulary:
         return self._identifiers
 
     @cached_property
-    def _texts(self) -> list[str]:
-        found: list[str] = self._identifiers.to_pylist()
-        return found
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {identifier: id_ for id_, identifier in enumerate(self._texts)}
+    def _texts(self) -> Texts:
+        return Texts(self._identifiers)
 
     def id(self, identifier: str) -> int:
         """Returns the id of an identifier.
@@ -58,10 +55,9 @@ class Vocabulary:
         Raises:
             InputError: The identifier is not in the vocabulary.
         """
-        try:
-            return self._ids[identifier]
-        except KeyError:
-            raise InputError(f"'{identifier}' does not occur in this graph") from None
+        if (found := self._texts.find(identifier)) is None:
+            raise InputError(f"'{identifier}' does not occur in this graph")
+        return found
 
     def ids(self, identifiers: Iterable[str]) -> IntArray:
         """Returns the ids of many identifiers, as int32."""
@@ -69,9 +65,7 @@ class Vocabulary:
 
     def identifier(self, id_: int) -> str:
         """Returns the identifier of an id."""
-        if "_texts" in self.__dict__:  # made for looking up names; a list is faster, too
-            return self._texts[int(id_)]
-        return str(self._identifiers[int(id_)].as_py())
+        return self._texts[int(id_)]
 
     def label(self, id_: int, language: str = "en") -> str:
         """Returns the best label there is: in the language, without one, in English, in any; else the identifier."""
@@ -86,7 +80,12 @@ class Vocabulary:
     @cached_property
     def search(self) -> NameSearch:
         """The search of ids by label, by identifier and by the last part of an IRI."""
-        return name_search(self, ((id_, label) for by_id in self.labels.values() for id_, label in by_id.items()))
+        columns = [LabelColumn.of(by_id) for by_id in self.labels.values()]
+        names = [pa.array(np.arange(len(self), dtype=np.int32)), *(pa.array(column.ids) for column in columns)]
+        return NameSearch(
+            pa.chunked_array([short_forms(self._identifiers), *(column.texts.column for column in columns)], pa.string()),
+            pa.chunked_array(names, pa.int32()).to_numpy(),
+        )
 
     def find(self, text: str, count: int = 10) -> list[int]:
         """Returns ids for completion: those whose label or identifier begins with a text, or has a word that does."""
@@ -154,8 +153,9 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash of the identifiers in their order; labels do not count."""
         digest = hashlib.sha256()
-        for identifier in self._identifiers.to_pylist():
-            digest.update(identifier.encode() + b"\n")
+        for start in range(0, len(self), _HASHED):
+            lines = pc.binary_join_element_wise(self._identifiers.slice(start, _HASHED), "", "\n")
+            digest.update(joined_bytes(lines))
         return digest.hexdigest()
 
 
