@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starqe.ragged import Ragged
+from starqe.ragged import Ragged, stable_order
 
 ROWS = Ragged(np.array([0, 2, 2, 5]), np.array([10, 11, 12, 13, 14]))
 LISTS = st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=6)
@@ -57,3 +57,8 @@ def test_every_operation_agrees_with_lists(one, other, data):
 def test_ranges_are_joined():
     assert Ragged.ranges(np.array([5, 0, 7]), np.array([2, 0, 3])).items.tolist() == [5, 6, 7, 8, 9]
     assert Ragged.ranges(np.array([], int), np.array([], int)).items.tolist() == []
+
+
+@given(st.lists(st.integers(0, 3) | st.integers(0, 2**62), max_size=30))
+def test_the_order_of_keys_is_stable_whether_they_fit_beside_their_places_or_not(keys):
+    assert stable_order(np.array(keys, np.int64)).tolist() == sorted(range(len(keys)), key=lambda place: keys[place])

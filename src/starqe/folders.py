@@ -86,6 +86,15 @@ def checksum(content: bytes | memoryview, before: int = 0) -> str:
     return f"{zlib.crc32(content, before):08x}"
 
 
+def file_checksum(path: Path) -> str:
+    """Computes the `checksum` of a file without its whole content in memory."""
+    found = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 24):
+            found = zlib.crc32(block, found)
+    return f"{found:08x}"
+
+
 def read_checked(path: Path, header: Mapping[str, Any], renew: str) -> bytes:
     """Reads a file, and compares it with its checksum in the header of its folder; earlier versions wrote none.
 

@@ -105,3 +105,10 @@ def test_whole_iris_are_completed():
     assert vocabulary.find("http://example.org/Cu") == [0, 1]
     assert vocabulary.find("http://example.org/", 2) == [0, 1]
     assert vocabulary.find("http://example.com/") == []
+
+
+@given(st.lists(st.text(st.sampled_from("ab é\nÉ_"), max_size=40), max_size=20))
+def test_words_are_sorted_by_their_first_bytes_as_the_text_has_them(names):
+    search = NameSearch(names, range(len(names)))
+    words = [search._text[start : start + 32] for start in search._start.tolist()]
+    assert search._by_text.tolist() == sorted(range(len(words)), key=lambda word: words[word])

@@ -1,10 +1,14 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from starqe.errors import InputError
-from starqe.kg import SPLITS, Graph, Statement, check_split, graph_of, hold_out_validation, import_graph, transductive_split
+from starqe.kg import SPLITS, Graph, Statement, check_split, graph_of, hold_out_validation, import_graph, transductive_split, with_split
+from starqe.kg import split as split_module
+from starqe.seed import generator
 from tests.kg.strategies import graphs
 from tests.places import WD50K
 
@@ -41,6 +45,35 @@ def test_train_mentions_everything_and_no_main_triple_is_in_two_splits(graph, se
     assert triples(split, "valid").isdisjoint(triples(split, "test"))
     assert set(split.statements(*SPLITS)) == set(graph.statements(*SPLITS))
     assert check_split(split).clean
+
+
+def one_by_one(graph: Graph, shares: tuple[float, float, float], seed: int) -> Graph:
+    """Splits a graph as the documentation says it: group by group, in the same random order, with counts of what train still mentions."""
+    graph = with_split(graph, np.zeros(len(graph), np.int8))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, triple in enumerate(zip(graph.head.tolist(), graph.relation.tolist(), graph.tail.tolist(), strict=True)):
+        groups.setdefault(triple, []).append(row)
+    members = [groups[triple] for triple in sorted(groups)]
+    words = [
+        Counter(word for row in rows for place, field in enumerate(graph.statement(row).fields()) for word in [(place % 2, field)])
+        for rows in members
+    ]
+    left = sum(words, Counter())
+    split, wanted = np.zeros(len(graph), np.int8), {2: round(shares[2] * len(graph)), 1: round(shares[1] * len(graph))}
+    for number in generator(seed, "split").permutation(len(members)).tolist():
+        code = next((code for code in wanted if (split == code).sum() < wanted[code]), None)
+        if code is not None and all(left[word] > count for word, count in words[number].items()):
+            left -= words[number]
+            split[members[number]] = code
+    return with_split(graph, split)
+
+
+@given(st.builds(dense, st.integers(1, 120), st.integers(0, 99)), st.integers(0, 5), st.sampled_from([1, 7, 1000]))
+@settings(max_examples=30)
+def test_blocks_of_any_size_give_the_split_of_one_group_after_the_other(graph, seed, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_module, "BLOCK", block)
+        assert transductive_split(graph, SHARES, seed).fingerprint == one_by_one(graph, SHARES, seed).fingerprint
 
 
 def test_a_dense_graph_gets_the_shares_that_were_asked_for():

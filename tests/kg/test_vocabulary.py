@@ -1,10 +1,12 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.errors import InputError
 from starqe.kg import Vocabulary
+from starqe.kg.vocabulary import LabelColumn, Texts
 from tests.kg.strategies import identifiers
 
 CITIES = Vocabulary(
@@ -126,3 +128,29 @@ def test_the_fingerprint_depends_on_the_identifiers_alone():
     assert Vocabulary(["a", "b"]).fingerprint == Vocabulary(["a", "b"], {"en": {0: "A"}}).fingerprint
     different = [["a", "b"], ["b", "a"], ["a"], ["ab"], ["a", "b", "c"], []]
     assert len({Vocabulary(words).fingerprint for words in different}) == len(different)
+
+
+words = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), unique=True, max_size=12)
+
+
+@given(words, st.booleans(), st.integers(0, 3))
+def test_each_text_is_read_and_found_in_any_order_and_in_a_part_of_a_column(texts, is_sorted, start):
+    texts = sorted(texts, key=str.encode) if is_sorted else texts
+    column = Texts(pa.array(texts, pa.string())[start:])
+    assert [column[place] for place in range(len(column))] == texts[start:]
+    assert [column.find(text) for text in texts[start:]] == list(range(len(column)))
+    assert [column.find(text) for text in texts[:start]] == [None] * len(texts[:start])
+    assert column.find("not a text of it") is None
+    assert column.find("\ud800") is None, "half a surrogate pair is in no column"
+
+
+def test_labels_are_a_mapping_and_the_last_one_of_an_id_counts():
+    labels = LabelColumn(np.array([7, 2, 7, 5]), pa.array(["seven", "two", "sieben", "fünf"]))
+    assert labels == {2: "two", 5: "fünf", 7: "sieben"}
+    assert (list(labels), len(labels), labels[5], labels.get(6)) == ([2, 5, 7], 3, "fünf", None)
+    assert 7 in labels
+    assert np.int32(7) in labels
+    assert 3 not in labels
+    assert "7" not in labels
+    assert LabelColumn.of(labels) is labels
+    assert LabelColumn.of({3: "c", 1: "a"}) == {1: "a", 3: "c"}

@@ -54,22 +54,20 @@ class Draft:
 
     def add_columns(self, fields: pa.DictionaryArray, lengths: IntArray, split: str) -> None:
         """Adds well-formed statements from one flat column of fields and the number of fields of each."""
-        if not len(lengths):
-            return
         starts, codes = np.cumsum(lengths) - lengths, fields.indices.to_numpy()
         of_pair = np.ones(len(codes), bool)
         for place in range(3):
             of_pair[starts + place] = False
-        part = _Part(
-            words=fields.dictionary,
-            head=codes[starts],
-            relation=codes[starts + 1],
-            tail=codes[starts + 2],
-            split=np.full(len(lengths), SPLITS.index(split), np.int8),
-            counts=((lengths - 3) // 2).astype(np.int32),
-            pairs=codes[of_pair].reshape(-1, 2),
-        )
-        self._count += len(lengths)
+        main = codes[starts], codes[starts + 1], codes[starts + 2]
+        self.add_numbers(fields.dictionary, *main, Ragged.of_counts((lengths - 3) // 2, codes[of_pair].reshape(-1, 2)), split)
+
+    def add_numbers(self, words: pa.StringArray, head: IntArray, relation: IntArray, tail: IntArray, pairs: Ragged, split: str) -> None:
+        """Adds well-formed statements by the numbers of their words; each word occurs once, and may be used by none."""
+        if not len(head):
+            return
+        code, counts = np.full(len(head), SPLITS.index(split), np.int8), pairs.counts.astype(np.int32)
+        part = _Part(words, head, relation, tail, code, counts, pairs.items)
+        self._count += len(head)
         self._words = None
         self._levels[0].append(part)
         for level, parts in enumerate(self._levels):
@@ -152,7 +150,7 @@ class _Part:
     """Some statements by numbers of their words. S statements · P pairs · W words."""
 
     words: pa.StringArray  # (W,), each once
-    head: IntArray  # (S,) int32, like the other numbers
+    head: IntArray  # (S,) int32
     relation: IntArray  # (S,)
     tail: IntArray  # (S,)
     split: IntArray  # (S,) int8

@@ -15,7 +15,7 @@ from starqe.kg.literal import Literal
 from starqe.kg.literals import NO_LITERALS, Literals
 from starqe.kg.statement import SPLITS, Statement
 from starqe.kg.vocabulary import Vocabulary
-from starqe.ragged import BoolArray, IntArray, PairColumns, Ragged
+from starqe.ragged import BoolArray, IntArray, PairColumns, Ragged, stable_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +247,7 @@ def sort_order(*columns: IntArray) -> IntArray:
     key = np.zeros(len(columns[0]), np.int64)
     for column, width in zip(columns, bits, strict=True):
         key = (key << width) | column
-    return np.argsort(key)
+    return stable_order(key)
 
 
 def first_of_equal(columns: Sequence[IntArray]) -> BoolArray:

@@ -11,23 +11,23 @@ literals.parquet       lexical, datatype, language, unit, precision, lower, uppe
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starqe.errors import InputError, StorageError
-from starqe.folders import check_only, checksum, new_folder, read_checked, read_header, write_header
+from starqe.folders import check_only, file_checksum, new_folder, read_checked, read_header, write_header
 from starqe.kg.graph import Graph
 from starqe.kg.iris import Names
 from starqe.kg.literals import NO_LITERALS, Literals
 from starqe.kg.literals import SCHEMA as LITERALS
 from starqe.kg.parquet import WRITTEN, check_resources, open_parquet, strings
 from starqe.kg.statement import SPLITS
-from starqe.kg.vocabulary import Vocabulary
+from starqe.kg.vocabulary import LabelColumn, Vocabulary
 from starqe.ragged import IntArray, Ragged
 
 FORMAT, VERSION = "starqe graph", 2
@@ -85,7 +85,7 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: st
             table = pa.table(dict(zip(schemas[name].names, columns, strict=True)), schemas[name])
             path = place / f"{name}.parquet"
             pq.write_table(table, path, **WRITTEN)
-            counts[name], checksums[path.name] = len(table), checksum(path.read_bytes())
+            counts[name], checksums[path.name] = len(table), file_checksum(path)
         bases = {"entity_base": graph.names.entity_base, "relation_base": graph.names.relation_base}
         content = {"title": graph.title, "fingerprint": graph.fingerprint, **counts, **bases, "checksums": checksums}
         write_header(place / HEADER, FORMAT, VERSION if len(graph.literals) else WITHOUT_LITERALS, content)
@@ -94,13 +94,16 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: st
 
 
 def _label_columns(graph: Graph) -> list[Any]:
-    labels = [
-        (kind, id_, language, label)
+    columns = [
+        (kind, language, LabelColumn.of(by_id))
         for kind, vocabulary in (("entity", graph.entities), ("relation", graph.relations))
         for language, by_id in sorted(vocabulary.labels.items())
-        for id_, label in sorted(by_id.items())
     ]
-    return list(zip(*labels, strict=True)) if labels else [()] * 4
+    if not columns:
+        return [()] * 4
+    kinds, languages = (pa.concat_arrays([pa.repeat(one[place], len(one[2])) for one in columns]) for place in (0, 1))
+    texts = pa.chunked_array([column.texts.column for _, _, column in columns])
+    return [kinds, np.concatenate([column.ids for _, _, column in columns]), languages, texts]
 
 
 def load_graph(folder: Path) -> Graph:
@@ -111,10 +114,7 @@ def load_graph(folder: Path) -> Graph:
     """
     header = read_header(folder / HEADER, FORMAT, VERSION)
     try:
-        schemas = {**SCHEMAS, "literals": LITERALS} if "literals" in header else SCHEMAS
-        tables = {name: _read(folder / f"{name}.parquet", schema, header) for name, schema in schemas.items()}
-        graph = _assembled(folder, tables, Names(header["entity_base"], header["relation_base"]))
-        graph = replace(graph, title=str(header.get("title", "")))
+        graph = _assembled(folder, header)
     except MemoryError:  # Arrow's is an ArrowException too, and says nothing about the files
         raise
     except (OSError, KeyError, TypeError, ValueError, InputError, pa.ArrowException) as error:
@@ -138,31 +138,40 @@ def _read(path: Path, schema: pa.Schema, header: Mapping[str, Any]) -> pa.Table:
     return table
 
 
-def _assembled(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> Graph:
-    entities, relations = (strings(tables[name]["identifier"], folder / f"{name}.parquet", RENEW) for name in ("entities", "relations"))
-    literals = _literals(folder / "literals.parquet", tables["literals"]) if "literals" in tables else NO_LITERALS
+def _assembled(folder: Path, header: Mapping[str, Any]) -> Graph:
+    """Reads one table after the other, so that only one is in memory as it is stored."""
+
+    def read(name: str) -> pa.Table:
+        return _read(folder / f"{name}.parquet", LITERALS if name == "literals" else SCHEMAS[name], header)
+
+    entities, relations = (strings(read(name)["identifier"], folder / f"{name}.parquet", RENEW) for name in ("entities", "relations"))
+    literals = _literals(folder / "literals.parquet", read("literals")) if "literals" in header else NO_LITERALS
     values = len(entities) + len(literals)
     most = {"head": len(entities), "tail": values, "value": values, "relation": len(relations), "split": len(SPLITS)}
 
-    def column(table: str, name: str) -> IntArray:
-        values: IntArray = tables[table][name].to_numpy()
-        _check_range(folder / f"{table}.parquet", name, values, most.get(name, len(tables["statements"])))
-        return values
+    def columns(name: str) -> dict[str, IntArray]:
+        table = read(name)
+        found: dict[str, IntArray] = {column: table[column].to_numpy() for column in table.column_names}
+        for column, numbers in found.items():
+            _check_range(folder / f"{name}.parquet", column, numbers, most[column])
+        return found
 
-    owner = column("pairs", "statement")
-    if (owner[1:] < owner[:-1]).any():
+    statements = columns("statements")
+    most["statement"] = len(statements["head"])
+    pairs = columns("pairs")
+    if (pairs["statement"][1:] < pairs["statement"][:-1]).any():
         raise StorageError(f"{folder / 'pairs.parquet'}: damaged (pairs are not in the order of statements). {RENEW}")
-    counts = np.bincount(owner, minlength=len(tables["statements"]))
-    labels = _labels(folder / "labels.parquet", tables["labels"], {"entity": len(entities), "relation": len(relations)})
+    labels = _labels(folder / "labels.parquet", read("labels"), {"entity": len(entities), "relation": len(relations)})
     return Graph(
         entities=Vocabulary(entities, labels["entity"]),
         relations=Vocabulary(relations, labels["relation"]),
-        head=column("statements", "head"),
-        relation=column("statements", "relation"),
-        tail=column("statements", "tail"),
-        split=column("statements", "split"),
-        pairs=Ragged.of_counts(counts, np.stack([column("pairs", "relation"), column("pairs", "value")], axis=1)),
-        names=names,
+        head=statements["head"],
+        relation=statements["relation"],
+        tail=statements["tail"],
+        split=statements["split"],
+        pairs=Ragged.of_owner(pairs["statement"], np.stack([pairs["relation"], pairs["value"]], axis=1), len(statements["head"])),
+        names=Names(header["entity_base"], header["relation_base"]),
+        title=str(header.get("title", "")),
         literals=literals,
     )
 
@@ -176,15 +185,17 @@ def _literals(path: Path, table: pa.Table) -> Literals:
     return Literals.of_columns(columns)
 
 
-def _labels(path: Path, table: pa.Table, most: Mapping[str, int]) -> dict[str, dict[str, dict[int, str]]]:
+def _labels(path: Path, table: pa.Table, most: Mapping[str, int]) -> dict[str, dict[str, LabelColumn]]:
     """Returns the labels by kind, language and id."""
-    labels: dict[str, dict[str, dict[int, str]]] = {kind: {} for kind in most}
+    labels: dict[str, dict[str, LabelColumn]] = {kind: {} for kind in most}
     kinds, languages, texts = (strings(table[name], path, RENEW) for name in ("kind", "language", "label"))
     ids = table["id"].to_numpy()
-    for kind in set(kinds.to_pylist()):
-        _check_range(path, "id", ids[np.array(kinds.to_pylist()) == kind], most[kind])
-    for kind, id_, language, label in zip(kinds.to_pylist(), ids.tolist(), languages.to_pylist(), texts.to_pylist(), strict=True):
-        labels[kind].setdefault(language, {})[id_] = label
+    for kind in pc.unique(kinds).to_pylist():
+        of_kind = pc.equal(kinds, kind)
+        _check_range(path, "id", ids[of_kind.to_numpy(zero_copy_only=False)], most[kind])
+        for language in pc.unique(languages.filter(of_kind)).to_pylist():
+            chosen = pc.and_(of_kind, pc.equal(languages, language))
+            labels[kind][language] = LabelColumn(ids[chosen.to_numpy(zero_copy_only=False)], texts.filter(chosen))
     return labels
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from starqe.ragged import BoolArray, IntArray, Ragged
+from starqe.ragged import BoolArray, IntArray, Ragged, stable_order
 
 if TYPE_CHECKING:
     from starqe.kg.graph import Graph
@@ -191,14 +191,14 @@ class Known:
     @cached_property
     def _triple_index(self) -> tuple[IntArray, IntArray, IntArray]:
         """The distinct codes of (relation, head), then keys made of the position of that code and the tail, and the rows."""
-        starts, place = np.unique(self._with_relation(self.graph.head), return_inverse=True)
+        starts, place = _distinct_places(self._with_relation(self.graph.head))
         return starts, *_sorted(place * self.graph.value_count + self.graph.tail[self.rows], self.rows)
 
     @cached_property
     def _owner_index(self) -> tuple[IntArray, IntArray]:
         """The distinct codes of pairs, then sorted keys made of the position of a pair's code and its statement."""
         pairs, rows = self._pair_index
-        codes, place = np.unique(pairs, return_inverse=True)
+        codes, place = _distinct_places(pairs)
         return codes, np.sort(place * len(self.graph) + rows)
 
     def _with_relation(self, node: IntArray) -> IntArray:
@@ -216,8 +216,19 @@ class Known:
 
 
 def _sorted(keys: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     return keys[order], rows[order]
+
+
+def _distinct_places(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the different keys, ascending, and the place of each key among them; faster than `numpy.unique`."""
+    order = stable_order(keys)
+    found = keys[order]
+    fresh = np.ones(len(found), bool)
+    fresh[1:] = found[1:] != found[:-1]
+    place = np.empty(len(keys), np.int64)
+    place[order] = np.cumsum(fresh) - 1
+    return found[fresh], place
 
 
 def _with_key(keys: IntArray, rows: IntArray, key: int) -> IntArray:

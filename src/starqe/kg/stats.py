@@ -7,6 +7,7 @@ import numpy as np
 from starqe.kg.graph import Graph
 from starqe.kg.split import check_split
 from starqe.kg.statement import SPLITS
+from starqe.kg.vocabulary import LabelColumn, Vocabulary
 
 
 def graph_stats(graph: Graph) -> dict[str, Any]:
@@ -32,8 +33,16 @@ def graph_stats(graph: Graph) -> dict[str, Any]:
         "literals": len(graph.literals),
         "literal_tails": graph.literals.kinds(tails),
         "literal_qualifier_values": graph.literals.kinds(values),
-        "labelled_entities": len({id_ for by_id in graph.entities.labels.values() for id_ in by_id}),
-        "labelled_relations": len({id_ for by_id in graph.relations.labels.values() for id_ in by_id}),
+        "labelled_entities": _labelled(graph.entities),
+        "labelled_relations": _labelled(graph.relations),
         "languages": sorted(graph.entities.labels.keys() | graph.relations.labels.keys()),
         "split_findings": check_split(graph).as_dict(),
     }
+
+
+def _labelled(vocabulary: Vocabulary) -> int:
+    """Counts the ids that have a label in some language."""
+    has_label = np.zeros(len(vocabulary), bool)
+    for by_id in vocabulary.labels.values():
+        has_label[LabelColumn.of(by_id).ids] = True
+    return int(has_label.sum())

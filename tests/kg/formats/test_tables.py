@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from starqe.errors import InputError
 from starqe.kg import Statement, export_graph, graph_of_table
 from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
+from starqe.kg.formats import tables
 from starqe.kg.formats.tables import read_table
 from starqe.kg.literal import Literal
 from starqe.kg.reading.import_options import Columns
@@ -54,6 +56,29 @@ def test_the_named_columns_make_the_statements(tmp_path, name, separator):
 def test_tables_of_python_make_a_graph(make):
     graph = graph_of_table(make(ROWS), head="subject", relation="predicate", tail="object", qualifiers=["since", "until"])
     assert set(graph.statements("train")) == EXPECTED
+
+
+cells = st.none() | st.sampled_from(["", " ", "a", " b", "c ", "d,e", "ü", "12"])
+
+
+@given(st.lists(st.tuples(*[cells] * 5), min_size=1, max_size=8), st.booleans())
+def test_columns_of_texts_make_the_statements_that_their_rows_make(rows, coded):
+    table = pa.Table.from_pylist(
+        [dict(zip("hrtxy", row, strict=True)) for row in rows], pa.schema([(name, pa.string()) for name in "hrtxy"])
+    )
+    by_rows, by_columns, columns = ImportTask(), ImportTask(), Columns("h", "r", "t", ("x", "y"))
+    for task in (by_rows, by_columns):
+        task.report.on_error = "skip"
+    cells_of = [(f"the table, row {number}", cells) for number, cells in enumerate(table.to_pylist(), 1)]
+    tables._add(cells_of, by_rows, "train", columns)
+    typed = table.set_column(0, "h", table["h"].dictionary_encode()) if coded else table
+    tables._add_batches(typed.to_batches(3), "the table", by_columns, "train", columns)
+    for task in (by_rows, by_columns):
+        task.finish()
+    assert by_columns.report.as_dict() == by_rows.report.as_dict()
+    assert len(by_columns.draft) == len(by_rows.draft)
+    if len(by_rows.draft):
+        assert by_columns.draft.finish().fingerprint == by_rows.draft.finish().fingerprint
 
 
 def test_a_table_of_polars_makes_a_graph():

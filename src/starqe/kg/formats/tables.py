@@ -9,6 +9,7 @@ An empty cell has no value. A list has several values. In JSON, an object such a
 import contextlib
 import csv
 import io
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -32,10 +33,11 @@ from starqe.kg.reading.files import STDIN, open_guarded
 from starqe.kg.reading.import_options import Columns
 from starqe.kg.reading.import_task import ImportTask, Row
 from starqe.kg.reading.report import Report
+from starqe.kg.reading.text_columns import text_columns
 from starqe.kg.statement import SPLITS, identifier_problem
 
 MAX_LINE = 2**24
-BATCH = 10_000
+BATCH = 100_000
 Cells = Mapping[str, Any]
 
 
@@ -54,7 +56,7 @@ def read_table(task: ImportTask, path: Path, split: str) -> None:
         with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
             first = stream.read(2**16)
     if first.startswith(b"PAR1"):
-        _add(_parquet_rows(path), task, split, task.columns)
+        _add_parquet(path, task, split, task.columns)
     elif first.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] in (b"{", b"["):
         _add(_json_rows(path, task), task, split, task.columns)
     else:
@@ -226,20 +228,25 @@ def _csv_rows(path: Path, task: ImportTask) -> Iterator[tuple[str, Cells]]:
             raise InputError(f"{path}: text is UTF-8, found the byte 0x{error.object[error.start]:02x}. Convert the file") from None
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Cells]]:
+def _add_parquet(path: Path, task: ImportTask, split: str, columns: Columns) -> None:
     try:
         with pq.ParquetFile(path) as file:
-            yield from _batch_rows(file.iter_batches(BATCH), str(path))
+            _add_batches(file.iter_batches(BATCH), str(path), task, split, columns)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: the Parquet file is damaged ({error})") from None
 
 
-def _batch_rows(batches: Iterable[pa.RecordBatch], where: str) -> Iterator[tuple[str, Cells]]:
+def _add_batches(batches: Iterable[pa.RecordBatch], where: str, task: ImportTask, split: str, columns: Columns) -> None:
+    """Adds batches of rows: as columns where all values are identifiers, or else row by row."""
     row = 0
     for batch in batches:
-        for cells in batch.to_pylist():
-            row += 1
-            yield f"{where}, row {row:,}", cells
+        if numbers := text_columns(batch, columns):
+            task.draft.add_numbers(*numbers, split)
+            task.advance(len(batch))
+        else:
+            places = (f"{where}, row {number:,}" for number in itertools.count(row + 1))
+            _add(zip(places, batch.to_pylist(), strict=False), task, split, columns)
+        row += len(batch)
 
 
 def graph_of_table(table: Any, head: str, relation: str, tail: str, qualifiers: Sequence[str] = ()) -> Graph:
@@ -259,7 +266,7 @@ def graph_of_table(table: Any, head: str, relation: str, tail: str, qualifiers: 
     arrow = table if isinstance(table, pa.Table) else pa.table(table)
     _check_columns(arrow.column_names, columns, "the table")
     task = ImportTask(report=Report(), columns=columns)
-    _add(_batch_rows(arrow.to_batches(BATCH), "the table"), task, "train", columns)
+    _add_batches(arrow.to_batches(BATCH), "the table", task, "train", columns)
     task.finish()
     return task.draft.finish()
 
