@@ -1,13 +1,19 @@
 """Durable writes: flushing files and folders to the disk, and exchanging names atomically."""
 
+import contextlib
 import ctypes
 import errno
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from starqe.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def exchange(folder: Path, new: Path, old: Path) -> None:
@@ -32,6 +38,21 @@ def move_to_free_name(new: Path, folder: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise StorageError(f"{folder} was written by another command in the meantime. Choose another place") from None
+
+
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Lets one process after the other run a short block about the names in a folder, where the system can lock folders."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems lock no folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starqe.disk import exchange, flush, flush_tree, make_folder, move_to_free_name
+from starqe.disk import exchange, flush, flush_tree, make_folder, move_to_free_name, one_at_a_time
 from starqe.errors import StorageError
 
 if TYPE_CHECKING:
@@ -113,11 +113,13 @@ def read_checked(path: Path, header: Mapping[str, Any], renew: str) -> bytes:
 
 
 @contextlib.contextmanager
-def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) -> Iterator[Path]:
+def new_folder(
+    folder: Path, overwrite: bool, check_ours: Callable[[], object], check_last: Callable[[], object] = lambda: None
+) -> Iterator[Path]:
     """Yields an empty folder to write into, and moves it to its name atomically when the block succeeds.
 
-    An existing folder is replaced only with ``overwrite`` and if ``check_ours`` does not raise. A symbolic link stays, and its target
-    is replaced.
+    An existing folder is replaced only with ``overwrite`` and if ``check_ours`` does not raise, nor ``check_last`` at the last moment,
+    when no other process replaces it. A symbolic link stays, and its target is replaced.
 
     Raises:
         StorageError: The folder exists and may not be replaced, or the disk refuses. Nothing is left behind.
@@ -135,7 +137,9 @@ def new_folder(folder: Path, overwrite: bool, check_ours: Callable[[], object]) 
             yield new
             flush_tree(place)
             if replaces:
-                exchange(target, new, place / "old")
+                with one_at_a_time(target.parent):
+                    check_last()
+                    exchange(target, new, place / "old")
             else:
                 move_to_free_name(new, target)
             flush(target.parent)

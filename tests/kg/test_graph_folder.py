@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from starqe.errors import StorageError
-from starqe.kg import Draft, Graph, Names, Statement, graph_of, import_graph, load_graph, save_graph, with_split
+from starqe.kg import Draft, Graph, Names, Statement, graph_folder, graph_of, import_graph, load_graph, save_graph, with_split
 from tests.kg.strategies import graphs
 
 GRAPH = graph_of([Statement("a", "r", "b", (("q", "v"),))], [Statement("b", "r", "a")])
@@ -240,6 +240,21 @@ def test_a_header_without_its_fields_is_refused(stored):
         (stored / "graph.json").write_text(json.dumps(header))
         with pytest.raises(StorageError, match="Import it again from its source"):
             load_graph(stored)
+
+
+def test_a_graph_that_is_replaced_while_it_is_read_is_read_again(stored, monkeypatch):
+    other = graph_of([Statement("c", "r", "d")])
+    read, replaced = graph_folder._read, []
+
+    def read_and_replace(path: Path, *more: object) -> pa.Table:
+        table = read(path, *more)
+        if not replaced:
+            replaced.append(path)
+            save_graph(other, stored, overwrite=True)
+        return table
+
+    monkeypatch.setattr(graph_folder, "_read", read_and_replace)
+    assert load_graph(stored).fingerprint == other.fingerprint
 
 
 def change_header(folder: Path, **changes: object) -> None:

@@ -1,11 +1,16 @@
 """Updates: ids stay, what is new is appended, and a diff turns one graph into the other."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 
+from starqe import folders
 from starqe.errors import InputError, StorageError
-from starqe.kg import Changes, Draft, Statement, diff_graphs, graph_of, load_graph, save_graph, update_graph
+from starqe.kg import Changes, Draft, Graph, Statement, diff_graphs, graph_of, load_graph, save_graph, update_graph
+from starqe.kg.graph_folder import graph_header
 from starqe.kg.update import UpdateReport
 from tests.kg.contents import contents
 from tests.kg.strategies import graphs
@@ -108,14 +113,60 @@ def test_an_updated_graph_is_read_back_as_it_is(tmp_path):
     assert (found.fingerprint, list(found.entities)) == (grown.fingerprint, ["b", "d", "a", "e"])
 
 
-def test_a_graph_that_another_command_changed_meanwhile_is_not_replaced(tmp_path):
+def labelled(label: str) -> Graph:
+    draft = Draft()
+    draft.label("b", label, "en")
+    return update_graph(OLD, Changes.of([draft]))[0]
+
+
+ONE, TWO = (update_graph(OLD, Changes.of([graph_of([Statement(head, "p", "y")])]))[0] for head in ("a", "x"))
+
+
+@pytest.mark.parametrize("one", [ONE, labelled("B")], ids=["statements", "labels"])
+def test_a_graph_that_another_command_changed_meanwhile_is_not_replaced(tmp_path, one):
     save_graph(OLD, tmp_path / "g")
-    one, _ = update_graph(OLD, Changes.of([graph_of([Statement("a", "p", "e")])]))
-    two, _ = update_graph(OLD, Changes.of([graph_of([Statement("x", "p", "y")])]))
-    save_graph(one, tmp_path / "g", overwrite=True, replaces=OLD.fingerprint)
+    header = graph_header(tmp_path / "g")
+    save_graph(one, tmp_path / "g", overwrite=True, replaces=header)
     with pytest.raises(StorageError, match="changed by another command meanwhile"):
-        save_graph(two, tmp_path / "g", overwrite=True, replaces=OLD.fingerprint)
-    assert load_graph(tmp_path / "g").fingerprint == one.fingerprint
+        save_graph(TWO, tmp_path / "g", overwrite=True, replaces=header)
+    found = load_graph(tmp_path / "g")
+    assert (found.fingerprint, found.entities.labels) == (one.fingerprint, one.entities.labels)
+
+
+def test_a_change_at_the_last_moment_is_not_lost(tmp_path, monkeypatch):
+    """Another update ends while this one is flushed to the disk, which may take seconds."""
+    save_graph(OLD, tmp_path / "g")
+    header, flush_tree = graph_header(tmp_path / "g"), folders.flush_tree
+
+    def flush(place: Path) -> None:
+        monkeypatch.setattr(folders, "flush_tree", flush_tree)
+        save_graph(ONE, tmp_path / "g", overwrite=True, replaces=header)
+
+    monkeypatch.setattr(folders, "flush_tree", flush)
+    with pytest.raises(StorageError, match="changed by another command meanwhile"):
+        save_graph(TWO, tmp_path / "g", overwrite=True, replaces=header)
+    assert load_graph(tmp_path / "g").fingerprint == ONE.fingerprint
+    assert [path.name for path in tmp_path.iterdir()] == ["g"]
+
+
+def test_updates_of_one_graph_at_the_same_time_lose_nothing(tmp_path):
+    save_graph(OLD, tmp_path / "g")
+
+    def work(name: str) -> None:
+        done = 0
+        while done < 10:
+            header, graph = graph_header(tmp_path / "g"), load_graph(tmp_path / "g")
+            grown, _ = update_graph(graph, Changes.of([graph_of([Statement(f"{name}{done}", "r", "b")])]))
+            try:
+                save_graph(grown, tmp_path / "g", overwrite=True, replaces=header)
+                done += 1
+            except StorageError as error:
+                if "changed by another command meanwhile" not in str(error):
+                    raise
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, "ij"))
+    assert len(load_graph(tmp_path / "g")) == len(OLD) + 20
 
 
 @given(graphs(), graphs())

@@ -87,17 +87,18 @@ def update(
     """Add statements to a graph and remove some; the ids of what is there stay, so that its models still fit."""
     from starqe.folders import check_free
     from starqe.kg import Changes, load_graph, save_graph, update_graph
+    from starqe.kg.graph_folder import graph_header
 
     if out is not None:
         check_free(out, overwrite)
     if not changes and not remove:
         raise typer.BadParameter("give files with statements to add, or --remove with files of statements to remove")
-    before = load_graph(graph)
+    header, before = graph_header(graph), load_graph(graph)
     with progress("reading", unit="lines or records") as advance:
         read, reports = _read_changes(changes or [], remove or [], choices, before.names, advance)
     after, done = update_graph(before, Changes.of(read["added"], read["removed"]), split)
     if out is None:
-        save_graph(after, graph, overwrite=True, replaces=before.fingerprint)
+        save_graph(after, graph, overwrite=True, replaces=header)
     else:
         save_graph(after, out, overwrite)
     if as_json:

@@ -35,6 +35,8 @@ WITHOUT_LITERALS = 1
 """The version of a graph without literals, so that earlier versions of starqe can open it."""
 HEADER = "graph.json"
 RENEW = "Import it again from its source"
+TRIES = 10
+"""How often a graph is read that other commands replace all the time."""
 SCHEMAS: Mapping[str, pa.Schema] = {
     "statements": pa.schema([("head", pa.int32()), ("relation", pa.int32()), ("tail", pa.int32()), ("split", pa.int8())]),
     "pairs": pa.schema([("statement", pa.int64()), ("relation", pa.int32()), ("value", pa.int32())]),
@@ -57,14 +59,23 @@ def check_replaceable(folder: Path) -> None:
     check_only(folder, FILES, "a graph")
 
 
-def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: str | None = None) -> None:
+def graph_header(folder: Path) -> dict[str, Any]:
+    """Returns the header of a graph, which changes whenever anything in the folder does.
+
+    Raises:
+        StorageError: The folder is not a graph, or was written by a newer version.
+    """
+    return read_header(folder / HEADER, FORMAT, VERSION)
+
+
+def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: Mapping[str, Any] | None = None) -> None:
     """Writes a graph folder, completely or not at all.
 
     Args:
         graph: The graph.
         folder: The folder.
         overwrite: Whether a graph that is there is replaced.
-        replaces: The fingerprint of the graph that is there, which no other command may have changed meanwhile.
+        replaces: The header of the graph that is there, which no other command may have changed meanwhile.
 
     Raises:
         StorageError: The folder exists (and may not be replaced), was changed by another command, or cannot be written.
@@ -79,7 +90,12 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: st
     schemas = dict(SCHEMAS)
     if len(graph.literals):
         tables["literals"], schemas["literals"] = graph.literals.columns(), LITERALS
-    with new_folder(folder, overwrite, lambda: check_replaceable(folder)) as place:
+
+    def check_unchanged() -> None:
+        if replaces is not None and graph_header(folder) != replaces:
+            raise StorageError(f"{folder} was changed by another command meanwhile, and stays as it is now. Run the update again")
+
+    with new_folder(folder, overwrite, lambda: check_replaceable(folder), check_unchanged) as place:
         counts, checksums = {}, {}
         for name, columns in tables.items():
             table = pa.table(dict(zip(schemas[name].names, columns, strict=True)), schemas[name])
@@ -89,8 +105,6 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: st
         bases = {"entity_base": graph.names.entity_base, "relation_base": graph.names.relation_base}
         content = {"title": graph.title, "fingerprint": graph.fingerprint, **counts, **bases, "checksums": checksums}
         write_header(place / HEADER, FORMAT, VERSION if len(graph.literals) else WITHOUT_LITERALS, content)
-        if replaces is not None and read_header(folder / HEADER, FORMAT)["fingerprint"] != replaces:
-            raise StorageError(f"{folder} was changed by another command meanwhile, and stays as it is now. Run the update again")
 
 
 def _label_columns(graph: Graph) -> list[Any]:
@@ -107,12 +121,23 @@ def _label_columns(graph: Graph) -> list[Any]:
 
 
 def load_graph(folder: Path) -> Graph:
-    """Reads a graph.
+    """Reads a graph; if another command replaces it meanwhile, the new one.
 
     Raises:
         StorageError: The folder is not a graph, was written by a newer version, is damaged, or does not match its header.
     """
-    header = read_header(folder / HEADER, FORMAT, VERSION)
+    header = graph_header(folder)
+    for _ in range(TRIES - 1):
+        try:
+            return _loaded(folder, header)
+        except StorageError:
+            before, header = header, graph_header(folder)
+            if header == before:
+                raise
+    return _loaded(folder, header)
+
+
+def _loaded(folder: Path, header: Mapping[str, Any]) -> Graph:
     try:
         graph = _assembled(folder, header)
     except MemoryError:  # Arrow's is an ArrowException too, and says nothing about the files
