@@ -162,7 +162,10 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
         recover(target)
         with _place_for(target) as place:
             new = place / f"new{target.suffix}"  # some writers look at the suffix
+            new.touch()
+            mode = new.stat().st_mode
             yield new
+            new.chmod(mode)  # some writers make another file, which only its owner can read
             flush(new)
             os.replace(new, target)
             flush(target.parent)

@@ -99,6 +99,13 @@ def test_a_run_whose_graph_is_another_one_is_an_error(trainer, tmp_path: Path) -
         Run.open(tmp_path / "run")
 
 
+def test_everyone_who_may_read_a_run_may_read_its_weights(trainer, tmp_path: Path) -> None:
+    trainer("train.epochs=1").train()
+    modes = {path.name: path.stat().st_mode for path in (tmp_path / "run").iterdir() if path.suffix in (".json", ".safetensors")}
+    assert modes.keys() == {"run.json", "weights.safetensors", "state.safetensors"}
+    assert len(set(modes.values())) == 1, modes
+
+
 def test_weights_of_a_version_without_checksums_are_read(trainer, tmp_path: Path) -> None:
     made = trainer("train.epochs=1")
     made.train()

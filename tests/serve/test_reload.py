@@ -1,5 +1,6 @@
 """Another run takes the place of the one that answers: no request is lost, a failure changes nothing, and the old one is freed."""
 
+import asyncio
 import gc
 import json
 import os
@@ -21,9 +22,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from starqe.ask import Answerer
+from starqe.cli.serve import _open
 from starqe.errors import StorageError
 from starqe.serve import ServeSettings, create_app
-from starqe.serve.running.runs import Loaded, run_fingerprint
+from starqe.serve.running import runs as runs_module
+from starqe.serve.running import workers
+from starqe.serve.running.runs import Loaded, Runs, run_fingerprint
+from starqe.serve.service import Service
 from tests.serve.questions import BORN_IN_ULM, TWO_STEPS
 from tests.serve.waiting import eventually
 
@@ -74,9 +79,85 @@ def test_a_run_that_cannot_be_loaded_changes_nothing_and_is_logged(askable_run, 
     with client_of(load) as client:
         answer = client.post("/reload", headers=TOKEN)
         assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotLoaded")
+        assert "RUN" not in answer.text, "a client need not know where files are"
         assert client.get("/sparql", params={"query": BORN_IN_ULM}, headers=TOKEN).status_code == 200
         assert client.get("/health").json()["run"] == run_fingerprint(askable_run)[:12]
     assert "the previous one stays in use: RUN: damaged" in caplog.text
+
+
+def test_a_failure_that_nobody_expected_changes_nothing_either(askable_run, caplog):
+    first = [lambda: loaded(askable_run, token="secret")]
+
+    def load() -> Loaded:
+        return first.pop()()  # the second time an IndexError
+
+    with client_of(load) as client:
+        assert client.post("/reload", headers=TOKEN).json()["error"]["kind"] == "NotLoaded"
+        assert client.post("/reload", headers=TOKEN).json()["error"]["kind"] == "NotLoaded", "it can be tried again"
+        assert client.get("/sparql", params={"query": BORN_IN_ULM}, headers=TOKEN).status_code == 200
+    assert "IndexError" in caplog.text
+
+
+def test_a_signal_while_a_run_is_loaded_loads_once_more_afterwards(askable_run, six_statements_run):
+    """The link has moved on since the run that is being loaded was read, so the last signal decides what answers."""
+    began, go_on = threading.Event(), threading.Event()
+    calls: list[Path] = []
+
+    def load() -> Loaded:
+        calls.append(askable_run if len(calls) < 2 else six_statements_run)
+        if len(calls) == 2:
+            began.set()
+            assert go_on.wait(30)
+        return loaded(calls[-1])
+
+    async def main() -> None:
+        runs = Runs(load(), load)
+        async with runs.running():
+            tasks = [asyncio.create_task(runs.reload_in_turn())]
+            await asyncio.to_thread(began.wait)
+            tasks += [asyncio.create_task(runs.reload_in_turn()) for _ in range(10)]
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(*tasks)
+            assert runs.fingerprint == run_fingerprint(six_statements_run)
+
+    asyncio.run(main())
+    assert len(calls) == 3, "the first one, the one that was being loaded, and one for all later signals"
+
+
+def test_a_thread_that_does_not_stop_delays_a_reload_and_no_request(askable_run, monkeypatch):
+    for module in (runs_module, workers):
+        monkeypatch.setattr(module, "HOLD_SECONDS", 0.2)
+    monkeypatch.setattr(runs_module, "FORK_TRIES", 1_000)
+    monkeypatch.setattr(Service, "start_processes", lambda _: None)
+    with client_of(lambda: loaded(askable_run, token="secret", seconds=5)) as client:
+        runs: Runs = client.app.state.runs  # type: ignore[attr-defined]
+        runs.start_processes()
+        release, found = threading.Event(), []
+        runs.current.batches.quick.worker.submit(release.wait)
+        assert client.get("/api/entities", headers=TOKEN).status_code == 200  # so that the thread that reads runs too
+        thread = threading.Thread(target=lambda: found.append(client.post("/reload", headers=TOKEN)))
+        thread.start()
+        statuses = [client.get("/api/entities", headers=TOKEN).status_code for _ in range(10)]
+        assert (statuses, found) == ([200] * 10, [])
+        release.set()
+        thread.join()
+    assert found[0].status_code == 200
+
+
+def test_a_run_that_changes_while_it_is_read_is_refused(askable_run, six_statements_run, tmp_path, monkeypatch):
+    """Weights of one run and a calibration of another would fit if they have the same sizes."""
+    link, opened = tmp_path / "current", Answerer.open
+    point_at(link, askable_run)
+
+    def open_and_move(*arguments: object) -> Answerer:
+        found = opened(*arguments)
+        point_at(link, six_statements_run)
+        return found
+
+    monkeypatch.setattr(Answerer, "open", open_and_move)
+    with pytest.raises(StorageError, match="was changed while it was read"):
+        _open(link, None, "train", "mixture", ServeSettings())
 
 
 def test_a_service_without_a_token_or_without_a_folder_is_not_reloaded_over_http(askable_run):

@@ -77,13 +77,21 @@ def _open_again(run: Path, graph: Path | None, splits: str, by: "RankedBy", limi
 
 
 def _open(run: Path, graph: Path | None, splits: str, by: "RankedBy", limits: "ServeSettings") -> "Loaded":
-    """Reads the run."""
+    """Reads the run.
+
+    Raises:
+        StorageError: It cannot be read, or was changed meanwhile.
+    """
     from starqe.ask import Answerer
+    from starqe.errors import StorageError
     from starqe.kg import load_graph
     from starqe.serve.running.runs import Loaded, run_fingerprint
 
+    print_ = run_fingerprint(run)
     answerer = Answerer.open(run, load_graph(graph) if graph else None, splits.split(","), by)
-    title, print_ = answerer.graph.title, run_fingerprint(run)
+    if run_fingerprint(run) != print_:
+        raise StorageError(f"{run} was changed while it was read, so that its parts may not belong together. Load it again")
+    title = answerer.graph.title
     if graph:
         print_ = hashlib.sha256(f"{print_} {answerer.graph.fingerprint}".encode()).hexdigest()
     return Loaded(answerer, limits.replace(name=title) if title and limits.name == _folder_name(run, graph) else limits, print_)

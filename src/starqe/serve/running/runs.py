@@ -22,7 +22,7 @@ from starqe.reason.calibration import HEADER as CALIBRATION_HEADER
 from starqe.serve.problems import HttpError
 from starqe.serve.running.guards import HttpMiddleware
 from starqe.serve.running.monitoring import Metrics
-from starqe.serve.running.workers import Worker, paused
+from starqe.serve.running.workers import HOLD_SECONDS, Worker, paused
 from starqe.serve.service import SERVICE, Service, log
 from starqe.serve.settings import ServeSettings
 
@@ -37,6 +37,8 @@ class Loaded:
     """A hash of the run's files, as `run_fingerprint` computes it."""
 
 
+FORK_TRIES = 5
+"""How often all threads are asked to wait for a moment before a reload fails."""
 Load = Callable[[], Loaded]
 """Reads the run again: its folder may have been replaced, or may be a link to another one."""
 
@@ -58,7 +60,7 @@ class Runs:
         self._idle: dict[Service, asyncio.Event] = {}
         self._open: dict[Service, contextlib.AsyncExitStack] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._busy = self._forks = False
+        self._turn, self._queued, self._forks = asyncio.Lock(), False, False
         self.metrics.add_gauge("starqe_waiting_queries", "Queries that wait to be answered.", self._waiting)
         self.metrics.add_gauge("starqe_reloads_total", "Runs that have taken the place of another one.", lambda: self.reloads)
         self.metrics.set_run(first.fingerprint)
@@ -110,21 +112,33 @@ class Runs:
         """
         if self._load is None:
             raise HttpError(409, "this service was not started from a run folder, so there is nothing to load again", "NoRun")
-        if self._busy:
+        if self._turn.locked():
             raise HttpError(409, "another run is being loaded already. Wait until it answers", "Reloading")
-        self._busy = True
+        async with self._turn:
+            await self._take_over(self._load)
+
+    async def reload_in_turn(self) -> None:
+        """Loads the run again, after one that is being loaded: the folder may have changed since. A failure is only logged."""
+        if self._load is None or self._queued:
+            return
+        self._queued = True
+        async with self._turn:
+            self._queued = False
+            with contextlib.suppress(HttpError):
+                await self._take_over(self._load)
+
+    async def _take_over(self, load: Load) -> None:
         try:
-            loaded = await asyncio.wrap_future(self._loading.submit(self._tried, self._load))
+            loaded = await asyncio.wrap_future(self._loading.submit(self._tried, load))
             service = Service(loaded.answerer, loaded.settings, self.metrics)
             if self._forks:
-                async with paused(self._workers()):  # a process is forked while no other thread holds a lock
-                    service.start_processes()
+                await self._start_processes(service)
             await self._begin(service)
-        except (StarqeError, OSError, MemoryError, RuntimeError) as error:
-            log.error("the run could not be loaded again, and the previous one stays in use: %s", error)
-            raise HttpError(500, f"the run could not be loaded again, and the previous one stays in use: {error}", "NotLoaded") from error
-        finally:
-            self._busy = False
+        except Exception as error:
+            expected = isinstance(error, StarqeError | OSError | MemoryError)
+            log.error("the run could not be loaded again, and the previous one stays in use: %s", error, exc_info=not expected)
+            message = "the run could not be loaded again, and the previous one stays in use. The log of the service says why"
+            raise HttpError(500, message, "NotLoaded") from error  # the reason may name files of this machine
         before, self.current, self.fingerprint = self.current, service, loaded.fingerprint
         self.reloads += 1
         self.metrics.set_run(loaded.fingerprint)
@@ -132,6 +146,18 @@ class Runs:
         task = asyncio.create_task(self._retire(before))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def _start_processes(self, service: Service) -> None:
+        """Forks while no other thread holds a lock; if one does not stop soon, all go on for a while, and it is tried again."""
+        for tries_left in reversed(range(FORK_TRIES)):
+            try:
+                async with paused(self._workers()):
+                    service.start_processes()
+                    return
+            except TimeoutError:
+                if not tries_left:
+                    raise
+            await asyncio.sleep(HOLD_SECONDS)
 
     def _tried(self, load: Load) -> Loaded:
         """Loads a run in a thread of its own, with its indexes, and asks it once."""

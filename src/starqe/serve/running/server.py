@@ -18,7 +18,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from starqe.errors import InputError
-from starqe.serve.problems import HttpError
 from starqe.serve.running.connections import Connection, Unsent
 from starqe.serve.running.processes import AVAILABLE
 from starqe.serve.running.runs import Runs
@@ -123,12 +122,7 @@ class _Server(uvicorn.Server):
         if had_terminal and not os.isatty(0):
             self.handle_exit(signal.SIGTERM, None)
             return
-
-        async def reload() -> None:
-            with contextlib.suppress(HttpError):  # it is logged
-                await self._runs.reload()
-
-        task = asyncio.get_running_loop().create_task(reload())
+        task = asyncio.get_running_loop().create_task(self._runs.reload_in_turn())
         self._reloading.add(task)
         task.add_done_callback(self._reloading.discard)
 

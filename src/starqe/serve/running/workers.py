@@ -9,8 +9,8 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-HOLD_SECONDS = 30.0
-"""Time limit for all threads to wait."""
+HOLD_SECONDS = 2.0
+"""How long threads wait for the others to wait too: much less than a client waits for its answer."""
 _Submitted: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
@@ -62,7 +62,7 @@ async def paused(workers: Sequence[Worker]) -> AsyncIterator[None]:
     """Makes all threads of these workers wait while the block runs.
 
     Raises:
-        RuntimeError: One of them does not stop in time.
+        TimeoutError: One of them does not stop in time.
     """
     loop, release = asyncio.get_running_loop(), threading.Event()
     expected, arrived, all_wait = sum(worker.threads for worker in workers), 0, asyncio.Event()
@@ -84,7 +84,7 @@ async def paused(workers: Sequence[Worker]) -> AsyncIterator[None]:
                 async with asyncio.timeout(HOLD_SECONDS):
                     await all_wait.wait()
             except TimeoutError:
-                raise RuntimeError(f"threads should stop for a moment, and one did not within {HOLD_SECONDS:g} seconds") from None
+                raise TimeoutError(f"threads should stop for a moment, and one did not within {HOLD_SECONDS:g} seconds") from None
         yield
     finally:
         release.set()
