@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -22,18 +24,23 @@ import pytest
 from starlette.testclient import TestClient
 
 from starqe.ask import Answerer
+from starqe.bench.serving import memory_of, questions
 from starqe.cli.serve import _open
 from starqe.errors import StorageError
+from starqe.kg import embedded_graph
 from starqe.serve import ServeSettings, create_app
 from starqe.serve.running import runs as runs_module
 from starqe.serve.running import workers
 from starqe.serve.running.runs import Loaded, Runs, run_fingerprint
 from starqe.serve.service import Service
 from tests.serve.questions import BORN_IN_ULM, TWO_STEPS
+from tests.serve.test_faults import agree
 from tests.serve.waiting import eventually
+from tests.tiny_run import tiny_run
 
 TOKEN = {"Authorization": "Bearer secret"}
 CLIENTS, RELOADS = 4, 5
+SIXTEEN, MANY_RELOADS = 16, 100
 
 
 def loaded(folder: Path, **settings: object) -> Loaded:
@@ -279,3 +286,72 @@ def test_no_request_is_lost_in_five_reloads_under_load(askable_run, six_statemen
     assert set(counts) == {200}
     assert counts[200] >= 8 * RELOADS
     assert sizes[4] - sizes[0] < 150e6, sizes
+
+
+def damaged_copies(run: Path, place: Path) -> list[Path]:
+    """Makes folders that cannot be served: damaged, not calibrated, nested deep, with a graph of nothing; and two that are no runs."""
+    found = [shutil.copytree(run, place / name) for name in ("flipped", "plain", "deep", "empty")]
+    flipped = bytearray((run / "weights.safetensors").read_bytes())
+    flipped[-100] ^= 4
+    (found[0] / "weights.safetensors").write_bytes(flipped)
+    (found[1] / "answering.json").unlink()
+    (found[2] / "answering.json").write_text("[" * 100_000)
+    (found[3] / "graph" / "labels.parquet").write_bytes(b"")
+    return [*found, run / "graph", place / "nowhere"]
+
+
+@pytest.mark.slow
+def test_sixteen_clients_get_answers_of_one_run_or_the_other_while_runs_change(askable_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("STARQE_TOKEN", "secret")
+    other = tiny_run(tmp_path / "other", embedded_graph(), ["1p", "2p", "2i"], epochs=4)
+    runs, link = (askable_run, other), tmp_path / "current"
+    texts = list(questions(embedded_graph(), per_shape=30))
+    expected = [
+        {
+            text: [(answer.entity, answer.known, answer.probability) for answer in found]
+            for text, found in zip(texts, Answerer.open(run).ask_many(texts, top=20), strict=True)
+        }
+        for run in runs
+    ]
+    hopeless, stop, wrong, counts = damaged_copies(askable_run, tmp_path), threading.Event(), [], Counter[str]()
+    point_at(link, askable_run)
+    headers = {"Host": "localhost", "Content-Type": "application/json", **TOKEN}
+
+    def ask(number: int) -> None:
+        chance = random.Random(number)
+        with closing(HTTPConnection(place, timeout=60)) as connection:
+            while not stop.is_set():
+                text = chance.choice(texts)
+                connection.request("POST", "/api/ask", json.dumps({"query": text, "top": 20}), headers)
+                response = connection.getresponse()
+                content = json.loads(response.read())
+                which = [one for one in (0, 1) if response.status == 200 and agree(expected[one][text], content["answers"])]
+                counts[f"{response.status}, run {which}"] += 1
+                if not which:
+                    wrong.append((text, content))
+
+    def reload(run: Path) -> int:
+        point_at(link, run)
+        with closing(HTTPConnection(place, timeout=120)) as connection:
+            connection.request("POST", "/reload", headers=headers)
+            return connection.getresponse().status
+
+    with program(link) as (process, place, _), ThreadPoolExecutor(SIXTEEN) as pool:
+        asking = [pool.submit(ask, number) for number in range(SIXTEEN)]
+        statuses, sizes = Counter[int](), []
+        try:
+            for number in range(MANY_RELOADS):
+                statuses[reload(runs[(number + 1) % 2])] += 1
+                if number % 3 == 0:
+                    statuses[reload(hopeless[number // 3 % len(hopeless)])] += 1
+                sizes.append(round(memory_of(psutil.Process(process.pid)) / 1e6))
+        finally:
+            stop.set()
+        for one in asking:
+            one.result()
+    print(f"\n{dict(statuses)} reloads, {sum(counts.values()):,} questions: {dict(counts)}, {len(wrong)} wrong; MB: {sizes[::10]}")
+    assert statuses == {200: MANY_RELOADS, 500: len(range(0, MANY_RELOADS, 3))}
+    assert wrong == []
+    assert len(counts) == 2, "both runs have answered"
+    half = MANY_RELOADS // 2
+    assert max(sizes[half:]) < 1.1 * max(sizes[:half])
