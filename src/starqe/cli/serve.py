@@ -69,10 +69,13 @@ def serve(
 
 
 def _open_again(run: Path, graph: Path | None, splits: str, by: "RankedBy", limits: "ServeSettings", memory: str | None) -> "Loaded":
-    """Reads the run that is in the folder now, if it fits into the memory."""
-    from starqe.serve.running.memory import estimate, limit
+    """Reads the run that is in the folder now, if it fits into the memory beside the one that answers."""
+    from dataclasses import replace
 
-    estimate(run, graph, limits).check(*limit(memory))
+    from starqe.serve.running.memory import estimate, limit, taken
+
+    needed = estimate(run, graph, limits)
+    replace(needed, other_run=0 if memory is None else taken()).check(*limit(memory))  # free memory does not have it any more
     return _open(run, graph, splits, by, limits)
 
 

@@ -6,9 +6,12 @@ import sys
 import pytest
 
 from starqe.cli.main import main
+from starqe.cli.serve import _open_again
 from starqe.errors import InputError, StorageError
+from starqe.kg import import_graph, save_graph
 from starqe.serve import ServeSettings
-from starqe.serve.running.memory import PER_NAME, PER_PAIR, PER_STATEMENT, PROGRAM, Estimate, estimate, limit
+from starqe.serve.running import memory
+from starqe.serve.running.memory import PER_LITERAL, PER_NAME, PER_PAIR, PER_STATEMENT, PROGRAM, Estimate, estimate, limit
 
 
 def test_an_estimate_counts_names_statements_pairs_weights_and_buffers(askable_run, answerer):
@@ -21,6 +24,22 @@ def test_an_estimate_counts_names_statements_pairs_weights_and_buffers(askable_r
     assert found.total == PROGRAM + found.graph + found.weights + found.buffers
     larger = estimate(askable_run, None, ServeSettings(batch=64))
     assert larger.buffers - found.buffers == 4 * len(graph.entities) * 3 * 32
+
+
+def test_literals_count_too(askable_run, tmp_path):
+    (tmp_path / "a.nt").write_text("".join(f'<urn:e> <urn:r> "{number}" .\n' for number in range(1_000)))
+    graph, _ = import_graph(tmp_path / "a.nt")
+    save_graph(graph, tmp_path / "g")
+    assert len(graph.literals) == 1_000
+    assert estimate(askable_run, tmp_path / "g", ServeSettings()).graph >= 1_000 * (PER_LITERAL + PER_STATEMENT)
+
+
+def test_a_run_is_loaded_again_only_if_both_fit_into_the_limit(askable_run, monkeypatch):
+    needed, settings = estimate(askable_run, None, ServeSettings()).total, ServeSettings()
+    monkeypatch.setattr(memory, "taken", lambda: 10**9)
+    assert _open_again(askable_run, None, "train", "mixture", settings, f"{needed + 10**9}B").answerer is not None
+    with pytest.raises(InputError, match="1,000 MB for the run that answers meanwhile"):
+        _open_again(askable_run, None, "train", "mixture", settings, f"{needed + 10**9 - 1}B")
 
 
 def test_what_cannot_fit_is_refused_with_its_parts_and_a_way_out():

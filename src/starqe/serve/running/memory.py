@@ -8,12 +8,13 @@ import psutil
 import pyarrow.parquet as pq
 
 from starqe.errors import InputError, StorageError
+from starqe.learn.memory_limit import free_memory
 from starqe.serve.settings import ServeSettings
 
 PROGRAM = 400 << 20
 """Bytes of the program itself: Python, torch and the other libraries."""
-PER_NAME, PER_STATEMENT, PER_PAIR = 700, 120, 60
-"""Bytes of an entity, relation or label with its place in the name index; of a statement and of a qualifier pair with all indexes."""
+PER_NAME, PER_STATEMENT, PER_PAIR, PER_LITERAL = 700, 120, 60, 1_100
+"""Bytes of an entity, relation or label with its place in the name index; of a statement, a pair and a literal with all indexes."""
 WEIGHTS = 2.5
 """Weights take this many times their size on disk: as they are, prepared for scoring, and while they are read."""
 ROWS = 160
@@ -28,11 +29,13 @@ class Estimate:
     graph: int
     weights: int
     buffers: int
+    other_run: int = 0
+    """What the run takes that answers until this one does."""
 
     @property
     def total(self) -> int:
         """Everything together, with the program itself."""
-        return PROGRAM + self.graph + self.weights + self.buffers
+        return PROGRAM + self.graph + self.weights + self.buffers + self.other_run
 
     def check(self, limit: int, found: str) -> None:
         """Makes sure that the service fits.
@@ -42,6 +45,7 @@ class Estimate:
         """
         if self.total > limit:
             parts = f"{_mb(self.graph)} for the graph, {_mb(self.weights)} for the weights, {_mb(self.buffers)} for buffers"
+            parts += f", {_mb(self.other_run)} for the run that answers meanwhile" if self.other_run else ""
             raise InputError(
                 f"the service needs about {_mb(self.total)} ({parts}), and {found} is {_mb(limit)}. Take a machine with more memory, "
                 "a smaller model, or fewer queries per batch (batch=8), or set another limit of memory"
@@ -59,19 +63,23 @@ def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate
     """
     folder = graph or run / "graph"
     try:
-        rows = {
-            name: pq.read_metadata(folder / f"{name}.parquet").num_rows
-            for name in ("statements", "pairs", "entities", "relations", "labels")
-        }
+        tables = ["statements", "pairs", "entities", "relations", "labels"]
+        tables += ["literals"] if (folder / "literals.parquet").exists() else []
+        rows = {name: pq.read_metadata(folder / f"{name}.parquet").num_rows for name in tables}
     except (OSError, ValueError) as error:
         raise StorageError(f"{folder} is not a graph, or is damaged: {error}") from None
     names = rows["entities"] + rows["relations"] + rows["labels"]
     weights = sum(file.stat().st_size for file in run.rglob("weights.safetensors"))
     return Estimate(
-        graph=PER_NAME * names + PER_STATEMENT * rows["statements"] + PER_PAIR * rows["pairs"],
+        graph=PER_NAME * names + PER_STATEMENT * rows["statements"] + PER_PAIR * rows["pairs"] + PER_LITERAL * rows.get("literals", 0),
         weights=int(WEIGHTS * weights),
         buffers=4 * rows["entities"] * (ROWS + 3 * settings.batch) + settings.unsent_bytes,
     )
+
+
+def taken() -> int:
+    """Returns the bytes that this process takes without the program itself."""
+    return max(0, int(psutil.Process().memory_info().rss) - PROGRAM)
 
 
 def limit(text: str | None) -> tuple[int, str]:
@@ -81,7 +89,7 @@ def limit(text: str | None) -> tuple[int, str]:
         InputError: The text is not a size.
     """
     if text is None:
-        return psutil.virtual_memory().available, "the free memory of this machine"
+        return free_memory(), "the free memory of this machine"
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Z]*)", text.strip().upper())
     if found is None or found[2] not in _UNITS:
         raise InputError(f"a size is a number with a unit, such as 4GB or 512MiB, found {text!r}")
