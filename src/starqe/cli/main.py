@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from starqe.cli import bench, calibrate, data, demo, evaluate, fit, queries, reproduce, serve, train, tune
+from starqe.cli import bench, calibrate, data, demo, evaluate, fit, index, queries, reproduce, serve, train, tune
 from starqe.cli.ask import ask
 from starqe.cli.show import Interrupted, printable
 from starqe.errors import InputError, StarqeError
@@ -31,6 +31,7 @@ app.command("serve")(serve.serve)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("index")(index.index)
 app.command("reproduce")(reproduce.reproduce)
 app.command("tune")(tune.tune)
 app.add_typer(data.app, name="data")

@@ -7,6 +7,7 @@
     weights.safetensors    the model: the best by validation, or the last
     state.safetensors      what training resumes from
     metrics.jsonl          one line per report: loss, speed, validation
+    index/                 an approximate index of the entities, if one was built
 
 Every file is written under another name and renamed: a crash at any moment leaves the last good state. No pickle is ever read.
 """
@@ -36,6 +37,7 @@ from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.device import device_of
 from starqe.learn.scorer import EncoderScorer
 from starqe.learn.warm_start import Start
+from starqe.measure.nearest import index_of, remove_index
 from starqe.model import Encoder, Space
 
 FORMAT, VERSION = "starqe run", 1
@@ -161,7 +163,8 @@ class RunFolder(Generic[R]):
             )
 
     def save_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Writes the model."""
+        """Writes the model; an index of earlier weights is removed."""
+        remove_index(self.folder)
         self._write(WEIGHTS, weights, {})
 
     def load_weights(self, model: M) -> M:
@@ -331,8 +334,10 @@ class Run(RunFolder[Recipe]):
         return self.load_weights(Encoder(self.recipe.model, self.space, self.recipe.seed))
 
     def scorer(self) -> EncoderScorer:
-        """Returns the trained encoder as a scorer of query tables."""
-        return EncoderScorer(self.encoder(), self.graph, self.recipe.train.variant, frozen=True)
+        """Returns the trained encoder as a scorer of query tables, which uses the index of the run if there is one."""
+        encoder = self.encoder()
+        index = index_of(self.folder, encoder.entity_matrix, self.recipe.model.similarity, self.folder / WEIGHTS)
+        return EncoderScorer(encoder, self.graph, self.recipe.train.variant, frozen=True, index=index)
 
 
 def kind_of(folder: Path) -> str:

@@ -8,7 +8,8 @@ import torch
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
-from starqe.measure.retrieval import Best, dense_blocks, retrieve
+from starqe.measure.nearest import EntityIndex
+from starqe.measure.retrieval import Best, dense_blocks, retrieve, stacked
 from starqe.model import SIMILARITY, Encoder, collate
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
@@ -33,10 +34,13 @@ class EncoderScorer:
         graph: The graph of its vocabulary.
         variant: How the queries were changed for training.
         frozen: Whether the weights no longer change, so that the entities can be packed for fast products on first use.
+        index: An index of the entities, by which `best` finds them; without one, it compares with all.
     """
 
-    def __init__(self, encoder: Encoder, graph: Graph, variant: Variant = "qualified", *, frozen: bool = False) -> None:
-        self._encoder, self._graph, self._variant = encoder, graph, variant
+    def __init__(
+        self, encoder: Encoder, graph: Graph, variant: Variant = "qualified", *, frozen: bool = False, index: EntityIndex | None = None
+    ) -> None:
+        self._encoder, self._graph, self._variant, self.index = encoder, graph, variant, index
         self._entities = EntityRows(SIMILARITY[encoder.config.similarity], encoder.entity_matrix, frozen=frozen)
 
     def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
@@ -68,7 +72,40 @@ class EncoderScorer:
     def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Best:
         """Finds the best entities for rows of several tables, part after part, besides those that do not compete."""
         with torch.inference_mode():
-            return retrieve(self.blocks(parts), sum(len(rows) for _, rows in parts), count, without)
+            if self.index is None:
+                return retrieve(self.blocks(parts), sum(len(rows) for _, rows in parts), count, without)
+            if all(table.shape.tree is None for table, _ in parts):
+                return self.index.best(self.vectors(parts), count, without)
+            found, start = [], 0
+            for table, rows in parts:
+                own = None if without is None else without[start : start + len(rows)]
+                found.append(self._best_of_union(self.index, table.take(rows).branches(), count, own))
+                start += len(rows)
+            return stacked(found)
+
+    def _best_of_union(
+        self, index: EntityIndex, alternatives: Sequence[QueryTable], count: int, without: Sequence[IntArray] | None
+    ) -> Best:
+        """Finds the best entities of queries that are given by their alternatives, among the best of each alternative."""
+        rows = np.arange(len(alternatives[0]))
+        vectors = [self.vectors([(one, rows)]) for one in alternatives]
+        if len(alternatives) == 1:
+            return index.best(vectors[0], count, without)
+        without = without or [np.empty(0, np.int64)] * len(rows)
+        found = [index.best(some, count + max(map(len, without), default=0)) for some in vectors]
+        ids, scores, total = np.zeros((len(rows), count), np.int64), torch.full((len(rows), count), -torch.inf), torch.empty(len(rows))
+        for row in rows.tolist():
+            best = np.unique(np.concatenate([one.ids[row][one.scores[row].numpy() > -np.inf] for one in found]))
+            best, left_out = np.setdiff1d(best, without[row]), np.unique(without[row]).astype(np.int64)
+            both = np.concatenate([best, left_out])
+            shares = [index.at(some[row], both) - one.log_normaliser[row] for some, one in zip(vectors, found, strict=True)]
+            united = UNION(torch.stack(shares))
+            order = united[: len(best)].argsort(descending=True, stable=True)[:count]
+            ids[row, : len(order)], scores[row, : len(order)] = best[order.numpy()], united[order]
+            # The shares in every alternative add up to 1.
+            total[row] = torch.log((len(alternatives) - united[len(best) :].exp().sum()).clamp_min(torch.finfo(torch.float32).tiny))
+        errors = torch.stack([one.error for one in found if one.error is not None])
+        return Best(ids, scores, total, torch.full((len(rows),), torch.inf), errors.amax(0))
 
     def _union(self, alternatives: Sequence[QueryTable], out: torch.Tensor) -> torch.Tensor:
         """Scores queries that are given by their alternatives: (B, V)."""

@@ -31,6 +31,7 @@ class Best:
     scores: Tensor  # (B, k); -inf where there are no more
     log_normaliser: Tensor  # (B,) the logarithm of Σ exp(score) over all entities that compete
     ceiling: Tensor  # (B,) the most that any entity can have whose score is only a lower bound; -inf where all scores are exact
+    error: Tensor | None = None  # (B,) the standard error of the logarithm of the normaliser; None where it is exact
 
     @property
     def shares(self) -> Tensor:
@@ -95,6 +96,18 @@ def retrieve(blocks: Blocks, queries: int, count: int, without: Sequence[IntArra
         values, ids = _merge(values, ids, scores, start, count)
         total.add(scores, values[:, 0])
     return Best(ids.numpy(), values, total.value, torch.full((queries,), -torch.inf))
+
+
+def stacked(parts: Sequence[Best]) -> Best:
+    """Returns the best entities of the queries of several parts, part after part."""
+    errors = [torch.zeros(len(part.ids)) if part.error is None else part.error for part in parts]
+    return Best(
+        np.concatenate([part.ids for part in parts]),
+        torch.cat([part.scores for part in parts]),
+        torch.cat([part.log_normaliser for part in parts]),
+        torch.cat([part.ceiling for part in parts]),
+        None if all(part.error is None for part in parts) else torch.cat(errors),
+    )
 
 
 def _pairs(without: Sequence[IntArray]) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,8 @@ from starqe.errors import StorageError
 from starqe.folders import read_checked, read_header
 from starqe.kg import Graph
 from starqe.learn import Run, RunFolder, kind_of
-from starqe.learn.run import FORMAT, HEADER, VERSION
+from starqe.learn.run import FORMAT, HEADER, VERSION, WEIGHTS
+from starqe.measure.nearest import index_of
 from starqe.reason.predictor.architectures import new_predictor
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.predictor import Predictor
@@ -72,12 +73,14 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         return self.load_weights(self.new_predictor())
 
     def scorer(self) -> PredictorScorer:
-        """Returns the trained predictor as a scorer of one-hop queries.
+        """Returns the trained predictor as a scorer of one-hop queries, which uses the index of the run if there is one.
 
         Raises:
             StorageError: There are no weights yet, they are damaged, or of another model.
         """
-        return PredictorScorer(self.predictor(), frozen=True)
+        predictor = self.predictor()
+        index = index_of(self.folder, predictor.entity_matrix, "dot", self.folder / WEIGHTS)
+        return PredictorScorer(predictor, frozen=True, index=index)
 
 
 AnyRun = Run | PredictorRun

@@ -1,10 +1,14 @@
 """The scorer of a trained predictor: it scores every entity."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from starqe.errors import InputError, UnsupportedError
+from starqe.measure.nearest import EntityIndex
+from starqe.measure.retrieval import Best, retrieve
 from starqe.model import SIMILARITY
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
@@ -22,10 +26,11 @@ class PredictorScorer:
     Args:
         predictor: The predictor.
         frozen: Whether its weights no longer change, so that the entities can be packed for fast products on first use.
+        index: An index of the entities, by which `best_entities` finds them; without one, it compares with all.
     """
 
-    def __init__(self, predictor: Predictor, *, frozen: bool = False) -> None:
-        self.predictor = predictor
+    def __init__(self, predictor: Predictor, *, frozen: bool = False, index: EntityIndex | None = None) -> None:
+        self.predictor, self.index = predictor, index
         self._entities = EntityRows(SIMILARITY["dot"], predictor.entity_matrix, frozen=frozen)
 
     def scores(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
@@ -47,6 +52,19 @@ class PredictorScorer:
         assert not (gaps.position == RELATION).any(), "a missing relation needs relation_scores"
         with torch.no_grad():
             return self._entities.scores(self.predictor(gaps), out)
+
+    def best_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Best:
+        """Finds the best entities for missing heads, tails and values, besides those that do not compete.
+
+        Raises:
+            InputError: An id lies outside the vocabulary of the model.
+            UnsupportedError: The architecture cannot be asked for what is missing.
+        """
+        with torch.inference_mode():
+            vectors = self.predictor(gaps)
+            if self.index is not None:
+                return self.index.best(vectors, count, without)
+            return retrieve(self._entities.blocks(vectors), len(gaps), count, without)
 
     def numbers(self, gaps: Gaps) -> Distributions:
         """Predicts missing tails and values that are numbers or dates.

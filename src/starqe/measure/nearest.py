@@ -1,0 +1,342 @@
+"""An approximate index of the entities: the best ones of a query without comparing it with all, for graphs of millions.
+
+The rows are clustered into lists; a query visits the lists nearest to it. The rows of the lists are numbers of 8 bits, and the best of
+them are compared again by their exact scores. The normaliser is the sum over these, plus an estimate of the rest from a fixed random
+sample of the entities. In a run it is a folder, mapped into memory:
+
+    index.json     {"format": "starqe index", "version": 1, the weights that it belongs to, its sizes, what was measured when it was built}
+    lists.faiss    the clusters and their rows
+
+B queries · V entities · D width · k best.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
+from starqe.folders import check_only, checksum, new_folder, read_header, write_header
+from starqe.measure.retrieval import Best, retrieve
+from starqe.model.similarity import BLOCK, SIMILARITY, EntityRows
+from starqe.ragged import IntArray
+from starqe.seed import generator
+
+FORMAT, VERSION = "starqe index", 1
+FOLDER, HEADER, LISTS = "index", "index.json", "lists.faiss"
+LEAST = 1_000
+"""The minimum number of entities of an index."""
+COUNT = 100
+"""The number of best entities whose recall is measured."""
+ENOUGH = 0.97
+"""The recall up to which more lists are visited."""
+CANDIDATES = 1_024
+"""The minimum number of entities whose exact scores are computed for a query."""
+SAMPLE = 16_384
+"""The number of entities that the rest of the normaliser is estimated from."""
+_ROWS_PER_LIST = 64  # that the clustering learns from
+_ROUNDS = 10
+_RENEW = "Build the index again"
+
+METRICS: Mapping[str, tuple[str, bool]] = {
+    "dot": ("METRIC_INNER_PRODUCT", False),
+    "cosine": ("METRIC_INNER_PRODUCT", True),
+    "distance": ("METRIC_L2", False),
+    "power-norm": ("METRIC_L2", False),
+}
+"""How an index orders the entities for each similarity, and whether rows are scaled to length 1 for it."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured when an index was built, on sampled queries next to exact search."""
+
+    entities: int
+    lists: int
+    probes: int
+    """The number of lists that a query visits."""
+    queries: int
+    recall: float
+    """The share of the 100 best entities that are found."""
+    normaliser_error: float
+    """The root mean square error of the logarithm of the normaliser."""
+    estimated_error: float
+    """The same, as the estimates themselves expect it."""
+
+
+class EntityIndex:
+    """Finds the best entities of query vectors approximately; safe to use from several threads.
+
+    Args:
+        lists: The index of the library.
+        similarity: The name of the similarity.
+        matrix: Returns the rows of the entities, for exact scores: (V, D).
+        measured: What was measured when it was built.
+        seed: Decides the sample that the normaliser is estimated from.
+    """
+
+    def __init__(self, lists: Any, similarity: str, matrix: Callable[[], Tensor], measured: Measured, seed: int = 0) -> None:
+        self._lists, self._name, self._matrix, self.measured, self._seed = lists, similarity, matrix, measured, seed
+
+    @cached_property
+    def _sample(self) -> tuple[IntArray, Tensor]:
+        """The sampled entities, ascending, and their rows: (m,), (m, D)."""
+        ids = sampled_rows(self._seed, self.measured.entities, SAMPLE, "normaliser sample")
+        return ids, self._rows(ids)
+
+    def _rows(self, ids: IntArray) -> Tensor:
+        return self._matrix()[torch.from_numpy(ids)].float()
+
+    def best(self, vectors: Tensor, count: int, without: Sequence[IntArray] | None = None) -> Best:
+        """Finds the best entities of some queries, besides those that do not compete: (B, D).
+
+        Args:
+            vectors: The query vectors.
+            count: The number of entities wanted for each; fewer are found if there are fewer.
+            without: For each query, the entities that do not compete.
+        """
+        vectors = vectors.detach().float().cpu()
+        without = without or [np.empty(0, np.int64)] * len(vectors)
+        count = min(count, self.measured.entities)
+        wanted = min(max(CANDIDATES, 2 * count) + max(map(len, without), default=0), self.measured.entities)
+        places = _search(self._lists, _operand(vectors, self._name), wanted, self.measured.probes)
+        ids, scores = np.zeros((len(vectors), count), np.int64), torch.full((len(vectors), count), -torch.inf)
+        total, error = torch.empty(len(vectors)), torch.empty(len(vectors))
+        of_sample = SIMILARITY[self._name].scores(vectors, self._sample[1])  # (B, m)
+        for row, vector in enumerate(vectors):
+            found = np.setdiff1d(places[row][places[row] >= 0], without[row])
+            own = self.at(vector, found)
+            order = own.argsort(descending=True, stable=True)[:count]  # of equal ones, the lowest id comes first
+            ids[row, : len(order)], scores[row, : len(order)] = found[order.numpy()], own[order]
+            total[row], error[row] = self._normaliser(own, of_sample[row], found, np.unique(without[row]))
+        return Best(ids, scores, total, torch.full((len(vectors),), torch.inf), error)
+
+    def at(self, vector: Tensor, ids: IntArray) -> Tensor:
+        """Computes the exact scores of some entities for one query: (D,), (n,) -> (n,)."""
+        return SIMILARITY[self._name].scores(vector[None].float(), self._rows(ids))[0]
+
+    def _normaliser(self, own: Tensor, of_sample: Tensor, found: IntArray, without: IntArray) -> tuple[float, float]:
+        """Returns the logarithm of the normaliser and its standard error, from the scores of the found and of the sample."""
+        sample = self._sample[0]
+        free = np.ones(len(sample), bool)
+        for others in (found, without):
+            free[_places_of(others, sample)] = False
+        rest = self.measured.entities - len(found) - len(without)
+        scores = of_sample.numpy()[free].astype(np.float64)
+        known = own.double().numpy()
+        most = max(known.max(initial=-np.inf), scores.max(initial=-np.inf))
+        weights = np.exp(scores - most)
+        total = np.exp(known - most).sum() + (rest * weights.mean() if len(weights) else 0.0)
+        if len(weights) < 2 or total == 0:
+            return float(most + np.log(total)) if total else -math.inf, 0.0
+        # A sample can miss the few large terms of the rest. So the least of the found counts as one more of it: what is left is about that.
+        least = np.exp(known.min(initial=most) - most)
+        spread = np.append(weights, least).std(ddof=1) if len(weights) < rest else 0.0  # a sample of all has no error
+        return float(most + np.log(total)), float(rest * spread / math.sqrt(len(weights)) / total)
+
+
+def sampled_rows(seed: int, rows: int, count: int, purpose: str) -> IntArray:
+    """Returns different rows at random, ascending; all if there are no more."""
+    return np.sort(generator(seed, purpose).choice(rows, min(count, rows), replace=False))
+
+
+def _places_of(values: IntArray, among: IntArray) -> IntArray:
+    """Returns the places of values in an ascending array; values that it lacks are left out."""
+    places = np.searchsorted(among, values)
+    inside = places < len(among)
+    return np.asarray(places[inside][among[places[inside]] == values[inside]])
+
+
+def _operand(rows: Tensor, similarity: str) -> Any:
+    """Returns rows or vectors as the index compares them: (n, D) float32."""
+    rows = rows.detach().float()
+    return np.ascontiguousarray((torch.nn.functional.normalize(rows) if METRICS[similarity][1] else rows).numpy())
+
+
+def _search(lists: Any, vectors: Any, count: int, probes: int) -> IntArray:
+    faiss = _faiss()
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    found: IntArray = lists.search(vectors, count, params=faiss.SearchParametersIVF(nprobe=probes))[1]
+    return found
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError:
+        raise UnsupportedError(
+            "an index of entities needs the package faiss-cpu. Install it (pip install 'starqe[index]'), or remove the index"
+        ) from None
+    return faiss
+
+
+def available() -> bool:
+    """Returns whether the library that builds and reads indexes is installed."""
+    try:
+        _faiss()
+    except UnsupportedError:
+        return False
+    return True
+
+
+def build_index(
+    folder: Path,
+    matrix: Callable[[], Tensor],
+    similarity: str,
+    vectors: Tensor,
+    weights: str,
+    seed: int = 0,
+    step: Callable[[float], None] = lambda _: None,
+) -> EntityIndex:
+    """Builds the index of a model's entities, measures it, and writes it, completely or not at all; an earlier one is replaced.
+
+    Args:
+        folder: The folder of the index.
+        matrix: Returns the rows of the entities: (V, D).
+        similarity: The name of the similarity.
+        vectors: Vectors of sampled queries, to measure by: (B, D).
+        weights: What identifies the weights that the rows belong to.
+        seed: Decides what is sampled.
+        step: Called with the share of the work that is done.
+
+    Raises:
+        InputError: There are too few entities, or no queries.
+        UnsupportedError: The similarity cannot be indexed, or the library is missing.
+        StorageError: The folder cannot be written.
+    """
+    if similarity not in METRICS:
+        raise UnsupportedError(f"an index orders entities by {', '.join(METRICS)}, found the similarity '{similarity}'. Use exact search")
+    rows = matrix()
+    if len(rows) < LEAST or not len(vectors):
+        raise InputError(f"an index has at least {LEAST:,} entities and is measured by queries, found {len(rows):,} and {len(vectors):,}")
+    faiss = _faiss()
+    lists = _clustered(rows, similarity, seed)
+    for start in range(0, len(rows), BLOCK):
+        lists.add(_operand(rows[start : start + BLOCK], similarity))
+        step(0.1 + 0.7 * min(1.0, (start + BLOCK) / len(rows)))
+    measured = _measure(lists, matrix, similarity, vectors.detach().float().cpu(), seed)
+    with new_folder(folder, True, lambda: _check_replaceable(folder)) as place:
+        faiss.write_index(lists, str(place / LISTS))
+        content = {"weights": weights, "similarity": similarity, "seed": seed, "measured": asdict(measured)}
+        write_header(place / HEADER, FORMAT, VERSION, {**content, "checksums": {LISTS: file_checksum(place / LISTS)}})
+    step(1.0)
+    return open_index(folder, matrix, similarity, weights)
+
+
+def _check_replaceable(folder: Path) -> None:
+    read_header(folder / HEADER, FORMAT)
+    check_only(folder, (HEADER, LISTS), "an index")
+
+
+def _clustered(rows: Tensor, similarity: str, seed: int) -> Any:
+    """Returns an index without rows, whose clusters are learned from a sample."""
+    faiss = _faiss()
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    metric = getattr(faiss, METRICS[similarity][0])
+    count = 2 ** round(math.log2(2 * math.sqrt(len(rows))))
+    centres = (faiss.IndexFlatIP if metric == faiss.METRIC_INNER_PRODUCT else faiss.IndexFlatL2)(rows.shape[1])
+    lists = faiss.IndexIVFScalarQuantizer(centres, rows.shape[1], count, faiss.ScalarQuantizer.QT_8bit, metric)
+    centres.this.disown()
+    lists.own_fields = True
+    lists.cp.niter, lists.cp.seed, lists.cp.spherical = _ROUNDS, seed, metric == faiss.METRIC_INNER_PRODUCT
+    lists.cp.min_points_per_centroid = 1
+    chosen = sampled_rows(seed, len(rows), _ROWS_PER_LIST * count, "rows to cluster")
+    lists.train(_operand(rows[torch.from_numpy(chosen)], similarity))
+    return lists
+
+
+def _measure(lists: Any, matrix: Callable[[], Tensor], similarity: str, vectors: Tensor, seed: int) -> Measured:
+    """Chooses the number of lists to visit, and measures recall and the error of the normaliser, next to exact search."""
+    entities = EntityRows(SIMILARITY[similarity], lambda: matrix())
+    count = min(COUNT, len(matrix()))
+    exact = [retrieve(_float_blocks(entities, some), len(some), count) for some in torch.split(vectors, 16)]
+    true = np.concatenate([best.ids for best in exact])
+    probes = min(8, lists.nlist)
+    while True:
+        index = EntityIndex(lists, similarity, matrix, Measured(len(matrix()), lists.nlist, probes, len(vectors), 0.0, 0.0, 0.0), seed)
+        found = index.best(vectors, count)
+        recall = float(np.mean([np.isin(one, other).mean() for one, other in zip(true, found.ids, strict=True)]))
+        if recall >= ENOUGH or probes >= lists.nlist:
+            break
+        probes = min(2 * probes, lists.nlist)
+    assert found.error is not None, "an index estimates"
+    off = found.log_normaliser - torch.cat([best.log_normaliser for best in exact])
+    errors = (math.sqrt(float(value.double().square().mean())) for value in (off, found.error))
+    return Measured(len(matrix()), lists.nlist, probes, len(vectors), recall, *errors)
+
+
+def _float_blocks(entities: EntityRows, vectors: Tensor) -> Any:
+    return ((start, scores.float()) for start, scores in entities.blocks(vectors))
+
+
+def open_index(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: str) -> EntityIndex:
+    """Opens an index, mapped into memory.
+
+    Raises:
+        MismatchError: It was built for other weights, or another similarity.
+        StorageError: It is damaged.
+        UnsupportedError: The library is missing.
+    """
+    header = read_header(folder / HEADER, FORMAT, VERSION)
+    if header.get("weights") != weights or header.get("similarity") != similarity:
+        built = f"for the weights {header.get('weights')} and the similarity {header.get('similarity')}"
+        raise MismatchError(f"{folder} was built {built}, and the model has the weights {weights} and {similarity}. {_RENEW}")
+    path = folder / LISTS
+    try:
+        recorded, found = header["checksums"][LISTS], file_checksum(path)
+        if recorded != found:
+            raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {_RENEW}")
+        faiss = _faiss()
+        lists = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        return EntityIndex(lists, similarity, matrix, Measured(**header["measured"]), int(header["seed"]))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise StorageError(f"{folder}: damaged ({error}). {_RENEW}") from None
+
+
+def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: Path) -> EntityIndex | None:
+    """Opens the index in the folder of a run, if it has one; the weights are the file that it has to belong to.
+
+    Raises:
+        MismatchError: It was built for other weights.
+        StorageError: It, or the file of the weights, is damaged.
+        UnsupportedError: The library is missing.
+    """
+    place = folder / FOLDER
+    return open_index(place, matrix, similarity, weights_checksum(weights)) if (place / HEADER).exists() else None
+
+
+def remove_index(folder: Path) -> None:
+    """Removes the index in the folder of a run, if it has one."""
+    (folder / FOLDER / HEADER).unlink(missing_ok=True)  # without it, the rest is no index
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+
+
+def file_checksum(path: Path) -> str:
+    """Computes the checksum of a file, a part at a time."""
+    found = "0"
+    with path.open("rb") as file:
+        while part := file.read(1 << 24):
+            found = checksum(part, int(found, 16))
+    return found.zfill(8)
+
+
+def weights_checksum(path: Path) -> str:
+    """Returns the checksum that a file of tensors records about itself: it identifies the weights.
+
+    Raises:
+        StorageError: The file is missing or damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return str(header["__metadata__"]["checksum"])
+    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError) as error:
+        raise StorageError(f"{path}: damaged ({error!r}). Train again") from None
