@@ -1,6 +1,7 @@
 """``starqe bench``: speed, measured on this machine."""
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -225,6 +226,30 @@ def world(
         counts = write_world(World(entities, statements_per_entity, seed), out)
     result = {**counts, "seed": seed, "seconds": round(work.seconds, 1), "peak_mb": round(work.peak_mb)}
     print_json(result) if as_json else print_pairs(result)
+
+
+@app.command()
+def scale(
+    work: Annotated[Path, typer.Argument(help="A folder for worlds and runs; steps that were measured there are not measured again.")],
+    entities: Annotated[str, typer.Option(help="Numbers of entities, separated by commas.")] = "10000,100000,1000000",
+    seconds: Annotated[float, typer.Option(help="How long is trained at each size.")] = 60.0,
+    limit: Annotated[float, typer.Option(help="The minutes that a step may take; then it is ended, and its row says so.")] = 15.0,
+    steps: Annotated[str | None, typer.Option(help="Names of steps, separated by commas; all if left out.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot cost against size to this file.")] = None,
+    threads: Annotated[int, typer.Option(help="Number of threads.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides the worlds and everything that is random.")] = 0,
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Measure cost against size on synthetic worlds: import, drawing, training, index, questions; each in its own process."""
+    from starqe.bench.scale.growth import bench_scale, plot_scale
+
+    counts, only = _numbers(entities, "--entities"), steps.split(",") if steps else []
+    rows = bench_scale(work, counts, seconds, limit, seed, threads, only, lambda line: print(line, file=sys.stderr, flush=True))
+    if plot:
+        plot_scale(rows, plot)
+    columns = ("entities", "step", "units", "cpu_us_per_unit", "cpu_seconds", "seconds", "peak_mb", "disk_mb")
+    _print_rows(rows, as_json, (*columns, "bytes_per_entity", "recall", "p50_ms", "p99_ms", "exact_p50_ms"), against)
 
 
 def _run_and_queries(run: Path, queries: Path, shapes: str | None, limit: int, threads: int | None) -> "tuple[Run, dict[str, QueryTable]]":

@@ -13,7 +13,7 @@ B queries · V entities · D width · k best.
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,14 +45,6 @@ SAMPLE = 16_384
 _ROWS_PER_LIST = 64  # that the clustering learns from
 _ROUNDS = 10
 _RENEW = "Build the index again"
-
-METRICS: Mapping[str, tuple[str, bool]] = {
-    "dot": ("METRIC_INNER_PRODUCT", False),
-    "cosine": ("METRIC_INNER_PRODUCT", True),
-    "distance": ("METRIC_L2", False),
-    "power-norm": ("METRIC_L2", False),
-}
-"""How an index orders the entities for each similarity, and whether rows are scaled to length 1 for it."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,8 @@ def _places_of(values: IntArray, among: IntArray) -> IntArray:
 def _operand(rows: Tensor, similarity: str) -> Any:
     """Returns rows or vectors as the index compares them: (n, D) float32."""
     rows = rows.detach().float()
-    return np.ascontiguousarray((torch.nn.functional.normalize(rows) if METRICS[similarity][1] else rows).numpy())
+    directions = SIMILARITY[similarity].order == "product of directions"
+    return np.ascontiguousarray((torch.nn.functional.normalize(rows) if directions else rows).numpy())
 
 
 def _search(lists: Any, vectors: Any, count: int, probes: int) -> IntArray:
@@ -212,8 +205,8 @@ def build_index(
         UnsupportedError: The similarity cannot be indexed, or the library is missing.
         StorageError: The folder cannot be written.
     """
-    if similarity not in METRICS:
-        raise UnsupportedError(f"an index orders entities by {', '.join(METRICS)}, found the similarity '{similarity}'. Use exact search")
+    if SIMILARITY[similarity].order is None:
+        raise UnsupportedError(f"an index orders entities by products or distances, found the similarity '{similarity}'. Use exact search")
     rows = matrix()
     if len(rows) < LEAST or not len(vectors):
         raise InputError(f"an index has at least {LEAST:,} entities and is measured by queries, found {len(rows):,} and {len(vectors):,}")
@@ -240,7 +233,7 @@ def _clustered(rows: Tensor, similarity: str, seed: int) -> Any:
     """Returns an index without rows, whose clusters are learned from a sample."""
     faiss = _faiss()
     faiss.omp_set_num_threads(torch.get_num_threads())
-    metric = getattr(faiss, METRICS[similarity][0])
+    metric = faiss.METRIC_L2 if SIMILARITY[similarity].order == "distance" else faiss.METRIC_INNER_PRODUCT
     count = 2 ** round(math.log2(2 * math.sqrt(len(rows))))
     centres = (faiss.IndexFlatIP if metric == faiss.METRIC_INNER_PRODUCT else faiss.IndexFlatL2)(rows.shape[1])
     lists = faiss.IndexIVFScalarQuantizer(centres, rows.shape[1], count, faiss.ScalarQuantizer.QT_8bit, metric)

@@ -9,6 +9,7 @@ similarity defines how the gradient G of the scores becomes gradients of both si
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class Similarity(ABC):
     """Whether the gradients need the row and column sums of H."""
     keeps_scores = False
     """Whether `slope` needs the scores."""
+    order: Literal["product", "product of directions", "distance"] | None = None
+    """What orders the entities of a query as the scores do, so that an index can find the best; None if nothing of this kind does."""
 
     @abstractmethod
     def terms(self, entities: Tensor) -> Tensor | None:
@@ -89,6 +92,8 @@ def _length(rows: Tensor) -> Tensor:
 class Dot(Similarity):
     """The dot product x·y."""
 
+    order = "product"
+
     def terms(self, entities: Tensor) -> None:
         """Returns None: dot products need no terms."""
 
@@ -101,6 +106,8 @@ class Cosine(Similarity):
 
     With u = x/|x|, H is G divided by |y|, column by column, and both gradients lose their part along the vector itself.
     """
+
+    order = "product of directions"
 
     def terms(self, entities: Tensor) -> Tensor:
         """Returns 1 / |y|. (V,)."""
@@ -136,6 +143,7 @@ class PowerNorm(Similarity):
     """The negative squared distance -|x - y|². Its gradients are 2 (A - sums x) and 2 (C - sums y), with H = G."""
 
     sums = True
+    order = "distance"
 
     def terms(self, entities: Tensor) -> Tensor:
         """Returns |y|². (V,)."""
@@ -166,6 +174,7 @@ class Distance(Similarity):
 
     sums = True
     keeps_scores = True
+    order = "distance"
 
     def terms(self, entities: Tensor) -> Tensor:
         """Returns |y|². (V,)."""
