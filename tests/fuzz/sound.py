@@ -36,14 +36,17 @@ _TURTLE = (
     '@prefix : <urn:x:> .\n:a :r :b {| :q :c |} .\n:b :r [ :s :c ] , "text"@en , 1.5 .\n<< :a :r :c >> :q :b .\n:a :r <<( :a :r :b )>> .\n'
 )
 _LINES = "<urn:a> <urn:r> <urn:b> .\n_:x <urn:q> <urn:c> .\n" + f"_:x <{_RDF}reifies> <<( <urn:a> <urn:r> <urn:b> )>> .\n"
+_QUOTED = "<< <urn:a> <urn:r> <urn:b> >> <urn:q> << << <urn:a> <urn:r> <urn:b> >> <urn:r> <urn:b> >> "
 _TYPED = "<http://www.w3.org/2001/XMLSchema#integer>"
 TEXTS: dict[str, dict[str, str]] = {
     "statements": {"a.txt": "a,r,b,q,c\nb,r,c\n", "b.tsv": "a\tr\tb\tq\tc\nb\tr\tc\n", "c.csv": '"a, b",r,"b ""x""",q,c\n'},
     "turtle": {"a.ttl": _TURTLE},
     "trig": {"a.trig": _TURTLE + ":g { :a :s :b . }\n"},
+    "turtle-star": {"a.ttls": _TURTLE + "<< << :a :r :c >> :q :b >> :r << :a :r :b >> .\n"},
+    "trig-star": {"a.trigs": _TURTLE + ":g { << :a :r :c >> :q :c . }\n"},
     "n3": {"a.n3": "@prefix : <urn:x:> .\n:a :r :b ; :s ( :b :c ) .\n"},
-    "ntriples": {"a.nt": _LINES},
-    "nquads": {"a.nq": _LINES + f'<urn:a> <urn:s> "7"^^{_TYPED} <urn:g> .\n'},
+    "ntriples": {"a.nt": _LINES + _QUOTED + ".\n"},
+    "nquads": {"a.nq": _LINES + _QUOTED + "<urn:g> .\n" + f'<urn:a> <urn:s> "7"^^{_TYPED} <urn:g> .\n'},
     "reification": {
         "a.reified.nq": "".join(f"_:s <{_RDF}{part}> <urn:{part}> .\n" for part in ("subject", "predicate", "object"))
         + "_:s <urn:q> <urn:c> .\n<urn:subject> <urn:predicate> <urn:object> .\n"

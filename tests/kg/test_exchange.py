@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from starqe.errors import InputError, StorageError
 from starqe.kg import FORMS, SPLITS, Names, Statement, export_graph, graph_of, import_graph, save_graph
-from starqe.kg.exchange import form_of
+from starqe.kg.exchange import form_of, form_of_content
 from starqe.kg.literal import Literal
 from starqe.kg.rdf.read import LABEL
 from tests.kg.strategies import graphs
@@ -338,6 +338,42 @@ def test_any_bytes_are_of_some_form_or_of_none(first):
 @pytest.mark.parametrize("line", [b"PK\x03\r\x04", b"a\rb,:ID", b'"a\r'])
 def test_a_header_with_a_carriage_return_is_no_header_of_a_bulk_loader(line):
     assert not any(FORMS[form].recognise(line + b"\nx,y\n") for form in ("neo4j", "neptune"))
+
+
+@pytest.mark.parametrize("name", ["file.graphml", "file.xml", "file.txt"])
+def test_a_long_prolog_is_passed_over_at_once(tmp_path, name):
+    prolog = '<?xml version="1.0"?>\n' + "<!-- who made it > and when -->\n" * 500
+    (tmp_path / name).write_text(f'{prolog}<graphml><graph><edge source="a" target="b" label="r"/></graph></graphml>')
+    assert list(import_graph(tmp_path)[0].statements("train")) == [Statement("a", "r", "b")]
+    (tmp_path / name).write_text(prolog + TRIPLES["rdfxml"].partition("\n")[2])
+    assert list(import_graph(tmp_path, "rdfxml")[0].statements("train")) == [Statement("a:a", "a:r", "a:b")]
+    assert form_of_content(tmp_path / name) == "rdfxml"
+
+
+def test_all_files_of_a_folder_are_read_or_named(tmp_path):
+    (tmp_path / "a.nt").write_text("<< <a:x> <a:r> <a:y> >> <a:q> <a:z> .\n<a:x> <a:r> <a:y> .\n")  # no content that is recognised
+    (tmp_path / "b.nq").write_text(TRIPLES["nquads"])
+    (tmp_path / "README.md").write_text("Two files of facts.\n")
+    graph, report = import_graph(tmp_path)
+    assert set(graph.statements("train")) == {Statement("a:a", "a:r", "a:b"), Statement("a:x", "a:r", "a:y", (("a:q", "a:z"),))}
+    assert report.notes == [f"not read in {tmp_path}, since neither name nor content tells the form: README.md"]
+
+
+def test_a_number_or_date_that_is_none_is_kept_and_noted(tmp_path):
+    values = [
+        '"soon"^^xsd:date',
+        '"1990-13-01"^^xsd:date',
+        '"1990-12-01"^^xsd:date',
+        '"many"^^xsd:integer',
+        '"NaN"^^xsd:double',
+        '"-INF"^^xsd:float',
+    ]
+    prefix = "@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
+    (tmp_path / "facts.ttl").write_text(f"{prefix}<a:a> <a:r> {', '.join(values)} .\n")
+    graph, report = import_graph(tmp_path / "facts.ttl")
+    assert {statement.tail.lexical for statement in graph.statements("train")} == {value.split('"')[1] for value in values}
+    (note,) = report.notes
+    assert note.startswith("values that are not what their datatype says: xsd:date 2, xsd:integer 1 (such as ")
 
 
 def test_a_statement_file_is_not_taken_for_rdf(tmp_path):

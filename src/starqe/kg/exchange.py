@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,9 @@ FIRST_BYTES = 2**16
 
 _DECLARATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s[^\n]*<", re.IGNORECASE)
 _QUAD = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+)\s+<[^<>\s]+>\s+[<_\"][^\n]*\.[ \t\r]*(?:\n|$)")
+_RDF_XML = re.compile(  # possessive, since a long prolog would take for ever otherwise
+    rb"\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*+)?>\s*+)*+<(?:\w+:)?RDF\b", re.DOTALL
+)
 
 FORMS = {
     "statements": Form(
@@ -53,6 +57,8 @@ FORMS = {
     ),
     "turtle": Form((".ttl",), "RDF 1.2 Turtle", partial(read_rdf, syntax=RdfFormat.TURTLE), write_turtle, folder=True),
     "trig": Form((".trig",), "RDF 1.2 TriG", partial(read_rdf, syntax=RdfFormat.TRIG), write_trig, recognise=_DECLARATION.match),
+    "turtle-star": Form((".ttls",), "Turtle-star, from before RDF 1.2", partial(read_rdf, syntax=RdfFormat.TURTLE, star=True)),
+    "trig-star": Form((".trigs",), "TriG-star, from before RDF 1.2", partial(read_rdf, syntax=RdfFormat.TRIG, star=True)),
     "ntriples": Form((".nt",), "RDF 1.2 N-Triples", partial(read_rdf, syntax=RdfFormat.N_TRIPLES), write_ntriples, folder=True),
     "nquads": Form((".nq",), "RDF 1.2 N-Quads", partial(read_rdf, syntax=RdfFormat.N_QUADS), write_nquads, recognise=_QUAD.match),
     "reification": Form(
@@ -67,7 +73,7 @@ FORMS = {
         (".rdf", ".owl", ".xml"),
         "RDF/XML",
         partial(read_rdf, syntax=RdfFormat.RDF_XML),
-        recognise=re.compile(rb"\s*(?:<[?!].*?>\s*|\]>\s*)*<(?:\w+:)?RDF\b", re.DOTALL).match,
+        recognise=_RDF_XML.match,
         content_decides=True,
     ),
     "jsonld": Form(
@@ -212,6 +218,7 @@ def import_graph(
         raise InputError(f"{' '.join(map(str, sources))}: a graph has at least one statement, found none{_instead(report)}")
     graph = replace(draft.finish(task.names), title=_title(sources[0]))
     report.duplicates, report.idle_labels = draft.duplicates, draft.idle_labels
+    _note_malformed_literals(graph, report)
     graph = bucketed(graph, report) if literals == "bucket" else graph
     task.check(graph)
     return graph, report
@@ -226,7 +233,7 @@ def read_files(task: ImportTask, sources: Sequence[Path], form: str | None = Non
     for one in sources:
         check_source(one)
     with no_garbage_collection():
-        for path, split in [file for one in sources for file in _files(one, form)]:
+        for path, split in [file for one in sources for file in _files(one, form, task.report)]:
             kind = _form_to_read(path, form or ("table" if task.columns else None), task.report)
             task.report.forms[kind] += 1
             if read := FORMS[kind].read:
@@ -244,6 +251,16 @@ def _check_slice(task: ImportTask) -> None:
     if task.wikidata.is_slice and "wikidata" not in task.report.forms:
         found = ", ".join(task.report.forms)
         raise InputError(f"classes, properties and a least number of statements choose from Wikidata's JSON, found {found}")
+
+
+def _note_malformed_literals(graph: Graph, report: Report) -> None:
+    """Notes numbers and dates that are none, such as a name in a column of dates; they are kept as they are."""
+    if malformed := graph.literals.malformed:
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(Counter(literal.kind for literal in malformed).items()))
+        report.note(
+            f"values that are not what their datatype says: {counts} (such as {malformed[0].lexical[:60]!r}). "
+            "They are kept as they are, and no comparison holds for them"
+        )
 
 
 def _title(source: Path) -> str:
@@ -286,8 +303,8 @@ def _instead(report: Report) -> str:
     return f". {'; '.join(report.findings())}" if report.findings() else ""
 
 
-def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
-    """Finds the files of a source, each with its split: those of a known form, or all if the form is given."""
+def _files(source: Path, form: str | None, report: Report) -> list[tuple[Path, str]]:
+    """Finds the files of a source, each with its split: those of a known form, or all if the form is given; others are noted."""
     if source.is_file() or source == STDIN:
         return [(source, "train")]
     if not source.is_dir():
@@ -307,7 +324,11 @@ def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
             better = path.name.replace(name, meant[name], 1)
             raise InputError(f"{source}: splits are called train, valid and test, found {path.name}. Rename it to {better}")
     if not found:
-        found = [(path, "train") for path in inside if form_of_content(path)]
+        found = [(path, "train") for path in inside if form or form_of_content(path) or _has_own_extension(path)]
+        others = [path.name for path in inside if (path, "train") not in found and path.name != LABELS]
+        if found and others:
+            names = ", ".join(others[:5]) + (f" and {len(others) - 5:,} more" if len(others) > 5 else "")
+            report.note(f"not read in {source}, since neither name nor content tells the form: {names}")
     if not found:
         names = ", ".join(sorted(path.name for path in source.iterdir())[:5]) or "nothing"
         raise InputError(f"{source}: a folder of a graph has files named train, valid and test (such as train.txt), found {names}")
@@ -316,3 +337,9 @@ def _files(source: Path, form: str | None) -> list[tuple[Path, str]]:
 
 def _has_form(path: Path) -> bool:
     return (_form_of_name(path) is not None or form_of_content(path) is not None) and FORMS[detect_form(path, Report())].read is not None
+
+
+def _has_own_extension(path: Path) -> bool:
+    """Returns whether a file has an extension that only files of its form have."""
+    form = _form_of_name(path)
+    return form is not None and FORMS[form].read is not None and not FORMS[form].content_decides

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from starqe.kg.literal import Literal
+from starqe.kg.literal import NUMBERS, TIMES, Literal
 from starqe.ragged import FloatArray, IntArray
 
 SCHEMA = pa.schema(
@@ -66,6 +66,12 @@ class Literals:
     def numbers(self) -> FloatArray:
         """The value of each number, and of each time in days since 1970; NaN for others: (L,)."""
         return np.fromiter((literal.number for literal in self), np.float64, len(self))
+
+    @property
+    def malformed(self) -> list[Literal]:
+        """The literals whose datatype is a number or a time, but whose text is not."""
+        places = np.flatnonzero(np.isnan(self.numbers))
+        return [one for one in map(self.__getitem__, places.tolist()) if one.datatype in NUMBERS | TIMES and one.lexical != "NaN"]
 
     @cached_property
     def axes(self) -> tuple[tuple[str, ...], IntArray]:

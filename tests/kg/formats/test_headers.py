@@ -78,8 +78,12 @@ def test_a_header_of_one_line_is_a_statement(tmp_path):
 @pytest.mark.parametrize(
     ("header", "row", "message"),
     [
-        ("relation,head,tail", "r,a,b", "found head in column 2, relation in column 1, tail in column 3. Reorder the columns"),
-        ("id\tnode1\tlabel\tnode2", "1\ta\tr\tb", "found head in column 2, relation in column 3, tail in column 4. Reorder the columns"),
+        (
+            "relation,head,tail",
+            "r,a,b",
+            "found head in column 2, relation in column 1, tail in column 3. Name the columns",
+        ),
+        ("id\tnode1\tlabel\tnode2", "1\ta\tr\tb", "found head in column 2, relation in column 3, tail in column 4. Name the columns"),
         ("~id,~from,~to,~label,dist:int", "1,a,b,r,8", "found head in column 2, relation in column 4, tail in column 3"),
         (":START_ID,since:int,:END_ID,:TYPE", "a,1990,b,r", "found head in column 1, relation in column 4, tail in column 3"),
         ("source,target,type", "a,b,r", "found head in column 1, relation in column 3, tail in column 2"),

@@ -4,6 +4,7 @@ from decimal import Decimal
 from functools import partial
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,7 +53,7 @@ def test_the_named_columns_make_the_statements(tmp_path, name, separator):
     assert report.skipped == 0
 
 
-@pytest.mark.parametrize("make", [pa.Table.from_pylist, pd.DataFrame, lambda rows: pa.RecordBatch.from_pylist(rows)])
+@pytest.mark.parametrize("make", [pa.Table.from_pylist, pd.DataFrame, pl.DataFrame, lambda rows: pa.RecordBatch.from_pylist(rows)])
 def test_tables_of_python_make_a_graph(make):
     graph = graph_of_table(make(ROWS), head="subject", relation="predicate", tail="object", qualifiers=["since", "until"])
     assert set(graph.statements("train")) == EXPECTED
@@ -81,9 +82,15 @@ def test_columns_of_texts_make_the_statements_that_their_rows_make(rows, coded):
         assert by_columns.draft.finish().fingerprint == by_rows.draft.finish().fingerprint
 
 
-def test_a_table_of_polars_makes_a_graph():
-    polars = pytest.importorskip("polars")
-    assert set(graph_of_table(polars.DataFrame(ROWS), "subject", "predicate", "object", ["since", "until"]).statements("train")) == EXPECTED
+def test_a_table_of_polars_keeps_its_types():
+    table = pl.DataFrame(
+        {"who": ["a"], "does": ["born"], "when": [date(1867, 11, 7)], "in": [["w", "x"]], "share": [0.25]},
+        schema_overrides={"does": pl.Categorical},
+    )
+    (statement,) = graph_of_table(table, "who", "does", "when", ["in", "share"]).statements("train")
+    assert statement == Statement(
+        "a", "born", Literal("1867-11-07", types.DATE), (("in", "w"), ("in", "x"), ("share", Literal("0.25", types.DOUBLE)))
+    )
 
 
 def rows_of(path, columns):

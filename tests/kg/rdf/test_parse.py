@@ -57,13 +57,6 @@ def test_text_that_is_not_utf8_is_an_error_of_its_line():
         list(lines(b"<a:a> <a:p> <a:b> .\n<a:a> <a:p> <a:\xff> .\n", "ntriples"))
 
 
-def test_rdf_star_in_lines_is_pointed_to_turtle():
-    text = "<< <a:a> <a:p> <a:b> >> <a:q> <a:v> .\n"
-    with pytest.raises(InputError, match="RDF-star lines like this can be read as Turtle"):
-        list(lines(text, "ntriples"))
-    assert len(list(lines(text, "turtle"))) == 2
-
-
 def test_an_error_of_the_stream_passes_through():
     class Limited:
         def read(self, size: int) -> bytes:

@@ -69,14 +69,15 @@ class FirstLine:
         found = {role: place + 1 for place, role in reversed(list(enumerate(self._roles()))) if role is not None}
         if any(place != role + 1 for role, place in found.items()):
             where = ", ".join(f"{name} in column {found[role]}" for role, name in enumerate(("head", "relation", "tail")) if role in found)
-            return f"the columns are head, relation, tail and then qualifier pairs, found {where}. Reorder the columns"
+            way_out = "Name the columns (the options head, relation and tail), or reorder them"
+            return f"the columns are head, relation, tail and then qualifier pairs, found {where}. {way_out}"
         if len(self.fields) < 3:
             return f"the columns are head, relation, tail and then qualifier pairs, found {len(self.fields)} columns"
         for place, field in enumerate(self.fields[3:]):
             if place % 2 == 0 and not _PAIR.search(_normal(field)):
                 return (
                     f"the columns after the third are pairs of a qualifier relation and its value, found a column '{field}'. "
-                    "Leave it out, or write its name before each of its values"
+                    "Name the columns (the options head, relation, tail and qualifier), leave it out, or write its name before each value"
                 )
         return None
 

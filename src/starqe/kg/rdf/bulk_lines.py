@@ -5,7 +5,7 @@ parser, and so is every term that was not met before. Therefore both ways accept
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,13 +41,14 @@ class NumberedLines:
     starts: IntArray  # the beginning of each line, and the end of the block
 
 
-def number_lines(block: bytes, terms: Terms, labels: Collection[str]) -> NumberedLines:
+def number_lines(block: bytes, terms: Terms, labels: Collection[str], generated: Callable[[str], bool] = lambda _: False) -> NumberedLines:
     """Numbers the terms of a block of whole lines.
 
     Args:
         block: The lines; the last one may have no line end.
         terms: Where terms get their numbers.
         labels: Predicates whose lines with literals are left to the parser: labels are no terms.
+        generated: Returns whether a parser generated the label of a blank node.
     """
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
@@ -62,7 +63,7 @@ def number_lines(block: bytes, terms: Terms, labels: Collection[str]) -> Numbere
     reified &= _are(words, [REIFIES])[codes[:, 2]]
     plain &= ~is_label
     parts = codes[plain][:, [0, 2, 4]], codes[reified][:, [0, 4, 6, 8]]
-    numbers, kinds = _numbers(words, np.concatenate([part.reshape(-1) for part in parts]), terms)
+    numbers, kinds = _numbers(words, np.concatenate([part.reshape(-1) for part in parts]), terms, generated)
     lines = np.flatnonzero(plain), np.flatnonzero(reified)
     fine = [_is_triple(kinds[part[:, -3:]]) & np.isin(kinds[part[:, 0]], (_NODE, _BLANK)) for part in parts]
     is_read = np.zeros(len(ends), bool)
@@ -110,7 +111,7 @@ def _is_triple(kinds: IntArray) -> BoolArray:
     return fine
 
 
-def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms) -> tuple[IntArray, IntArray]:
+def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms, generated: Callable[[str], bool]) -> tuple[IntArray, IntArray]:
     """Returns numbers and kinds of words, of those that codes mention; the kind is `_OTHER` for what is left to the parser."""
     numbers, kinds = np.full(len(words), -1, np.int32), np.zeros(len(words), np.int8)
     used = np.flatnonzero(np.bincount(codes, minlength=len(words)))
@@ -130,7 +131,7 @@ def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms) -> tuple[IntA
             if _TERM.fullmatch(word):
                 new.append(place)
         found.append(number)
-    for place, number in zip(new, _new_numbers([texts[place] for place in new], terms), strict=True):
+    for place, number in zip(new, _new_numbers([texts[place] for place in new], terms, generated), strict=True):
         found[place] = number
     numbers[used] = found
     kinds[used] = [_KINDS.get(word[:1], _OTHER) for word in texts]
@@ -140,10 +141,10 @@ def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms) -> tuple[IntA
     return numbers, kinds
 
 
-def _new_numbers(words: list[bytes], terms: Terms) -> list[int]:
+def _new_numbers(words: list[bytes], terms: Terms, generated: Callable[[str], bool]) -> list[int]:
     """Parses terms, each as the object of a triple, and numbers them; -1 for all if one of them is malformed."""
     try:
         quads = list(parse(b"".join(b"<a:a> <a:a> %b .\n" % word for word in words), format=RdfFormat.N_TRIPLES))
     except (SyntaxError, MemoryError):
         return [-1] * len(words)
-    return [terms.number(quad.object, lambda _: False) for quad in quads]
+    return [terms.number(quad.object, generated) for quad in quads]

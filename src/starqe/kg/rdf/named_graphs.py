@@ -1,8 +1,20 @@
-"""The named graph of a triple as a qualifier of its statement."""
+"""Named graphs: as splits, or as qualifiers of the statements in them."""
+
+import re
 
 import numpy as np
+from pyoxigraph import NamedNode
 
+from starqe.kg.statement import SPLITS
 from starqe.ragged import IntArray, Ragged
+
+_SPLIT = re.compile(rf"(?:.*[/#:])?({'|'.join(SPLITS)})", re.DOTALL)
+
+
+def split_of(graph: object) -> str | None:
+    """Returns the split that the IRI of a named graph denotes, or None."""
+    match = _SPLIT.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
+    return match[1] if match else None
 
 
 def graph_pairs(

@@ -10,6 +10,7 @@ from pyoxigraph import Quad, RdfFormat, parse
 
 from starqe.errors import InputError
 from starqe.kg.rdf.nesting import MAX_DEPTH, MAX_TERM, NestingGuard, check_lines
+from starqe.kg.rdf.rdf_star import QUOTED, join_reifiers, parse_star_lines
 from starqe.kg.reading.report import Report
 
 BLOCK = 2**16
@@ -31,7 +32,7 @@ class ByteSource(Protocol):
 
 
 def parse_rdf(
-    stream: ByteSource, where: str, syntax: RdfFormat, report: Report, base: str | None = None
+    stream: ByteSource, where: str, syntax: RdfFormat, report: Report, base: str | None = None, star: bool = False
 ) -> tuple[Iterator[Quad], Callable[[str], bool]]:
     """Parses a document incrementally.
 
@@ -41,6 +42,7 @@ def parse_rdf(
         syntax: How it is written.
         report: Where problems of line-based formats go.
         base: What relative IRIs are resolved against; without it, a document has none, or declares a base.
+        star: Whether quoted triples are those of RDF-star before RDF 1.2.
 
     Returns:
         The quads, and a function that returns whether the parser generated the blank node label of the last quad.
@@ -49,17 +51,18 @@ def parse_rdf(
         InputError: While the quads are consumed: the document is malformed (in line-based formats: unless the report skips errors).
     """
     if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
-        return _quads_of_lines(stream, where, syntax, report), _never
+        return _quads_of_lines(stream, where, syntax, report, star), _never
     source = _Source(stream, NestingGuard(where, syntax))
-    return _quads_of_document(source, where, syntax, base), source.generated
+    quads = _quads_of_document(source, where, syntax, base)
+    return join_reifiers(quads, source.generated) if star else quads, source.generated
 
 
-def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
+def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report, star: bool) -> Iterator[Quad]:
     for block, first in whole_lines(stream):
-        yield from parse_lines(block, itertools.count(first), where, syntax, report)
+        yield from parse_lines(block, itertools.count(first), where, syntax, report, star)
 
 
-def parse_lines(block: bytes, numbers: Iterable[int], where: str, syntax: RdfFormat, report: Report) -> Iterator[Quad]:
+def parse_lines(block: bytes, numbers: Iterable[int], where: str, syntax: RdfFormat, report: Report, star: bool = False) -> Iterator[Quad]:
     """Parses whole lines; if there is an error in them, one by one, so that only the bad line is lost.
 
     Args:
@@ -68,31 +71,35 @@ def parse_lines(block: bytes, numbers: Iterable[int], where: str, syntax: RdfFor
         where: Its name in errors.
         syntax: N-Triples or N-Quads.
         report: Where problems go.
+        star: Whether lines of RDF-star, from before RDF 1.2, are read too.
 
     Raises:
         InputError: A line is malformed (unless the report skips errors).
     """
+    parsed = parse_star_lines if star and QUOTED.search(block) else _parse
     if block.count(b"<<") > MAX_DEPTH:
         numbers = list(itertools.islice(numbers, block.count(b"\n") + 1))  # they are needed again where a line is malformed
         check_lines(zip(numbers, block.split(b"\n"), strict=False), where)
     try:
-        quads = list(parse(block, format=syntax))
+        quads = list(parsed(block, syntax))
     except (SyntaxError, MemoryError):
         for number, line in zip(numbers, block.split(b"\n"), strict=False):
             if not line.strip():
                 continue
             try:
-                quads = list(parse(line, format=syntax))
+                quads = list(parsed(line, syntax))
             except MemoryError:
                 report.problem(f"{where}:{number}: {_TOO_LONG}")
             except SyntaxError as error:
-                is_star = line.lstrip().startswith(b"<<")
-                hint = ". RDF-star lines like this can be read as Turtle: choose the format turtle" if is_star else ""
-                report.problem(f"{where}:{number}: {_reason(error)}{hint}")
+                report.problem(f"{where}:{number}: {_reason(error)}")
             else:
                 yield from quads
     else:
         yield from quads
+
+
+def _parse(block: bytes, syntax: RdfFormat) -> Iterator[Quad]:
+    return parse(block, format=syntax)
 
 
 def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat, base: str | None) -> Iterator[Quad]:

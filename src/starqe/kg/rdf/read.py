@@ -11,8 +11,8 @@ and a qualifier in a split where its reifier reifies nothing belongs to that rei
 """
 
 import contextlib
+import io
 import itertools
-import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, serialize
 
 from starqe.kg.iris import DEFAULT_NAMES, OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
+from starqe.kg.known import distinct
 from starqe.kg.rdf import wikibase
 from starqe.kg.rdf.bulk_lines import SHORTEST, number_lines
 from starqe.kg.rdf.details import apply_details
-from starqe.kg.rdf.named_graphs import graph_pairs
+from starqe.kg.rdf.named_graphs import graph_pairs, split_of
 from starqe.kg.rdf.numbered_terms import Terms
 from starqe.kg.rdf.parse import BULK, ByteSource, parse_lines, parse_rdf, whole_lines
 from starqe.kg.rdf.qualifier_patterns import SINGLETON, singleton_properties, value_nodes
@@ -49,9 +50,9 @@ LABELS = (
 
 MAX_LINE = 64 * 2**20
 CHUNK = 50_000
-"""The number of statements that are added to the draft at a time."""
+"""The number of triples that are read, and of statements that are added to the draft, at a time."""
 
-_SPLIT_GRAPH = re.compile(rf"(?:.*[/#:])?({'|'.join(SPLITS)})", re.DOTALL)
+_WITHOUT_GRAPHS = (RdfFormat.TURTLE, RdfFormat.RDF_XML)
 
 
 class RdfReader(SharedReader):
@@ -79,8 +80,10 @@ class RdfReader(SharedReader):
         self._reified = array("i")  # (R, 6) reifier, subject, predicate, object, split, whether it needs no assertion
         self._labels: dict[str, list[tuple[int, str, str]]] = {iri: [] for iri in (*task.label_relations, *LABELS)}
 
-    def read(self, stream: ByteSource, where: str, syntax: RdfFormat, split: str = "train", standard: bool = False) -> None:
-        """Reads a document.
+    def read(
+        self, stream: ByteSource, where: str, syntax: RdfFormat, split: str = "train", standard: bool = False, star: bool = False
+    ) -> None:
+        """Reads a document; in line-based formats also lines of RDF-star.
 
         Args:
             stream: Its bytes.
@@ -88,43 +91,51 @@ class RdfReader(SharedReader):
             syntax: Its syntax.
             split: The split of everything outside the named graphs that are splits.
             standard: Whether it is in standard reification, where every reified triple counts as asserted.
+            star: Whether it is RDF-star from before RDF 1.2, where all annotations of a triple belong together.
 
         Raises:
             InputError: The document is malformed (in line-based formats: unless the report skips errors).
         """
         self._reification_form |= standard
         if syntax == RdfFormat.N_TRIPLES:
-            self._read_bulk(stream, where, split)
+            for block, first in whole_lines(stream, BULK):
+                self._read_block(block, first, where, split, lambda _: False)
             return
-        quads, generated = parse_rdf(stream, where, syntax, self._report)
-        self._read_quads(quads, where, split, generated)
+        quads, generated = parse_rdf(stream, where, syntax, self._report, star=star or syntax == RdfFormat.N_QUADS)
+        if syntax not in _WITHOUT_GRAPHS:
+            self._read_quads(quads, where, split, generated)
+            return
+        while text := serialize(itertools.islice(quads, CHUNK), format=RdfFormat.N_QUADS):  # lines are read faster than quads
+            for block, first in whole_lines(io.BytesIO(text), BULK):
+                self._read_block(block, first, where, split, generated)
 
-    def _read_bulk(self, stream: ByteSource, where: str, split: str) -> None:
-        """Reads N-Triples in large blocks; the parser reads only the lines and terms that bulk reading leaves to it."""
+    def _read_block(self, block: bytes, first: int, where: str, split: str, generated: Callable[[str], bool]) -> None:
+        """Reads a large block of N-Triples; the parser reads only the lines and terms that bulk reading leaves to it."""
         code, graph = SPLITS.index(split), self._graph_number(DefaultGraph())
-        for block, first in whole_lines(stream, BULK):
-            if block.count(b"\n") > len(block) // SHORTEST + 1:
-                quads = parse_lines(block, itertools.count(first), where, RdfFormat.N_TRIPLES, self._report)
-                self._read_quads(quads, where, split, lambda _: False)
-                continue
-            found = number_lines(block, self._terms, self._labels)
-            splits = np.full((len(found.triples), 1), code, np.int32)
-            self._triples.frombytes(np.hstack([found.triples, splits]).tobytes())
-            self._graphs.frombytes(np.full(len(splits), graph, np.int32).tobytes())
-            rest = np.tile(np.array([code, self._keep_unasserted], np.int32), (len(found.reified), 1))
-            self._reified.frombytes(np.hstack([found.reified, rest]).tobytes())
-            self._reified_graphs.frombytes(np.full(len(rest), graph, np.int32).tobytes())
-            if len(found.others):
-                lines = b"".join(block[found.starts[place] : found.starts[place + 1]] for place in found.others.tolist())
-                quads = parse_lines(lines, (first + found.others).tolist(), where, RdfFormat.N_TRIPLES, self._report)
-                self._read_quads(quads, where, split, lambda _: False)
+        if block.count(b"\n") > len(block) // SHORTEST + 1:
+            quads = parse_lines(block, itertools.count(first), where, RdfFormat.N_TRIPLES, self._report, star=True)
+            self._read_quads(quads, where, split, generated)
+            return
+        found = number_lines(block, self._terms, self._labels, generated)
+        splits = np.full((len(found.triples), 1), code, np.int32)
+        self._triples.frombytes(np.hstack([found.triples, splits]).tobytes())
+        self._graphs.frombytes(np.full(len(splits), graph, np.int32).tobytes())
+        rest = np.tile(np.array([code, self._keep_unasserted], np.int32), (len(found.reified), 1))
+        self._reified.frombytes(np.hstack([found.reified, rest]).tobytes())
+        self._reified_graphs.frombytes(np.full(len(rest), graph, np.int32).tobytes())
+        self._task.advance(len(splits) + len(rest))
+        if len(found.others):
+            lines = b"".join(block[found.starts[place] : found.starts[place + 1]] for place in found.others.tolist())
+            quads = parse_lines(lines, (first + found.others).tolist(), where, RdfFormat.N_TRIPLES, self._report, star=True)
+            self._read_quads(quads, where, split, generated)
 
     def _read_quads(self, quads: Iterable[Quad], where: str, split: str, generated: Callable[[str], bool]) -> None:
         graphs: dict[object, tuple[int, int]] = {}
-        for quad in quads:
+        count = 0
+        for count, quad in enumerate(quads, 1):
             name = quad.graph_name
             if name not in graphs:
-                graphs[name] = SPLITS.index(_split_of(name) or split), self._graph_number(name, generated)
+                graphs[name] = SPLITS.index(split_of(name) or split), self._graph_number(name, generated)
             code, graph = graphs[name]
             before = len(self._triples), len(self._reified)
             self._take(quad, code, where, generated)
@@ -132,6 +143,9 @@ class RdfReader(SharedReader):
                 self._graphs.append(graph)
             elif len(self._reified) > before[1]:
                 self._reified_graphs.append(graph)
+            if count % CHUNK == 0:
+                self._task.advance(CHUNK)
+        self._task.advance(count % CHUNK)
 
     def _graph_number(self, name: object, generated: Callable[[str], bool] = lambda _: False) -> int:
         number = self._graph_numbers.setdefault(str(name), len(self._graph_numbers))
@@ -141,7 +155,7 @@ class RdfReader(SharedReader):
 
     def _graph_node(self, name: object, generated: Callable[[str], bool]) -> int:
         """Returns the number of a named graph, if named graphs become qualifiers."""
-        is_named = self._task.graph_qualifier and type(name) in (NamedNode, BlankNode) and not _split_of(name)
+        is_named = self._task.graph_qualifier and type(name) in (NamedNode, BlankNode) and not split_of(name)
         return self._terms.number(name, generated) if is_named else -1  # type: ignore[arg-type]
 
     def _take(self, quad: Quad, split: int, where: str, generated: Callable[[str], bool]) -> None:
@@ -209,7 +223,7 @@ class RdfReader(SharedReader):
     def _wikibase(self, triples: IntArray) -> tuple[IntArray, IntArray]:
         """Converts the statement nodes of Wikidata's RDF, if there are any, to reified triples, as rows of ``_reified``."""
         texts = list(self._ids)
-        site = wikibase.site_of([texts[predicate] for predicate in np.unique(triples[:, 1]).tolist()])
+        site = wikibase.site_of([texts[predicate] for predicate in distinct(triples[:, 1]).tolist()])
         if site is None:
             return triples, np.empty((0, 6), np.int32)
         found = wikibase.convert(triples, self._ids, site)
@@ -272,8 +286,8 @@ class RdfReader(SharedReader):
         """Adds statements and labels to the draft by their identifiers."""
         first, count = statements.first, statements.count
         used = statements.pairs[Ragged.ranges(first, count).items]
-        entities = np.unique(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
-        relations = np.unique(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
+        entities = distinct(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
+        relations = distinct(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
         entity_names = self._entity_names(entities, texts)
         relation_names = {number: self._task.names.relations.identifier(texts[number]) for number in relations}
         # One column of names: entities at their numbers, then relations.
@@ -321,17 +335,11 @@ class RdfReader(SharedReader):
                     self._draft.label(self._task.names.labelled(texts[number]), label, language)
 
 
-def read_rdf(task: ImportTask, path: Path, split: str, syntax: RdfFormat, standard: bool = False) -> None:
+def read_rdf(task: ImportTask, path: Path, split: str, syntax: RdfFormat, standard: bool = False, star: bool = False) -> None:
     """Reads a file; its statements are added to the draft at the end of the task, since other files may reify its triples.
 
     Raises:
         InputError: The document is malformed (in line-based formats: unless the report skips errors).
     """
     with contextlib.closing(open_guarded(path, MAX_LINE)) as stream:
-        task.shared(RdfReader).read(stream, str(path), syntax, split, standard)
-
-
-def _split_of(graph: object) -> str | None:
-    """Returns the split that the IRI of a named graph denotes, or None."""
-    match = _SPLIT_GRAPH.fullmatch(graph.value) if isinstance(graph, NamedNode) else None
-    return match[1] if match else None
+        task.shared(RdfReader).read(stream, str(path), syntax, split, standard, star)

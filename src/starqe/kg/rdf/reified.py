@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from starqe.kg.known import distinct
 from starqe.kg.statement import SPLITS
 from starqe.ragged import BoolArray, IntArray
 
@@ -39,15 +40,15 @@ def statements_of(asserted: IntArray, pairs: IntArray, reified: IntArray) -> Num
         pairs: (P, 4) reifier, relation, value, split; each once.
         reified: (R, 6) reifier, subject, predicate, object, split, and whether it needs no assertion; each once.
     """
-    distinct, number = unique_rows(np.concatenate([asserted[:, :3], reified[:, 1:4]]))
+    different, number = unique_rows(np.concatenate([asserted[:, :3], reified[:, 1:4]]))
     number, of_reified = number[: len(asserted)], number[len(asserted) :]
     by_itself = key(of_reified, reified[:, 4])[reified[:, 5] == 1]
-    places = np.unique(np.concatenate([key(number, asserted[:, 3]), by_itself]))
+    places = distinct(np.concatenate([key(number, asserted[:, 3]), by_itself]))
     chosen, split = _splits_of(of_reified, reified[:, 4], places)
-    bare = np.setdiff1d(places, key(of_reified[chosen], split))
+    bare = np.setdiff1d(places, distinct(key(of_reified[chosen], split)), assume_unique=True)
 
     reifier = key(reified[:, 0], reified[:, 4])
-    row, pair_split = _splits_of(pairs[:, 0], pairs[:, 3], np.unique(reifier))
+    row, pair_split = _splits_of(pairs[:, 0], pairs[:, 3], distinct(reifier))
     owner = key(pairs[row, 0], pair_split)
     order = np.argsort(owner, kind="stable")
     owner, row = owner[order], row[order]
@@ -55,12 +56,12 @@ def statements_of(asserted: IntArray, pairs: IntArray, reified: IntArray) -> Num
 
     none = np.zeros(len(bare), np.int64)
     return Numbered(
-        triples=distinct[np.concatenate([bare // len(SPLITS), of_reified[chosen]])],
+        triples=different[np.concatenate([bare // len(SPLITS), of_reified[chosen]])],
         split=np.concatenate([bare % len(SPLITS), split]),
         first=np.concatenate([none, first]),
         count=np.concatenate([none, end - first]),
         pairs=pairs[row, 1:3],
-        unasserted=len(reified) - len(np.unique(chosen)),
+        unasserted=len(reified) - len(distinct(chosen)),
     )
 
 
