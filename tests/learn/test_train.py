@@ -159,11 +159,11 @@ def test_a_full_disk_while_saving_leaves_the_last_checkpoint(
     made.save()
     good = (tmp_path / "run" / "state.safetensors").read_bytes()
 
-    def full(_tensors: object, path: Path, _metadata: object) -> None:
+    def full(path: Path, _tensors: object, _metadata: object) -> None:
         Path(path).write_bytes(b"half a file")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("starqe.learn.run.save_file", full)
+    monkeypatch.setattr("starqe.learn.run.write_tensors", full)
     made.step(next(made.lesson.batches(0)))
     with pytest.raises(StorageError, match="No space left on device"):
         made.save()

@@ -57,6 +57,10 @@ class Shortened:
         for _, batch in zip(range(start, self.steps_per_epoch), self._lesson.batches(epoch, start), strict=False):
             yield batch
 
+    def shards(self, batch: Gaps, count: int) -> list[tuple[Gaps, int]]:
+        """Divides a batch into parts."""
+        return self._lesson.shards(batch, count)
+
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean loss of a batch, and the number of its questions."""
         return self._lesson.loss_per_query(model, batch, noise)
@@ -69,9 +73,9 @@ class Shortened:
         """Measures nothing."""
         return {}
 
-    def memory_mb(self, model: nn.Module, copies: int) -> int:
+    def memory_mb(self, weights: int) -> int:
         """Estimates the memory that training takes."""
-        return self._lesson.memory_mb(model, copies)
+        return self._lesson.memory_mb(weights)
 
 
 def bench_update(graph: Graph, work: Path, epochs: int = 6, limit: int = 2_000, seed: int = 0) -> list[dict[str, Any]]:

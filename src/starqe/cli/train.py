@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from starqe.folders import locked
 if TYPE_CHECKING:
     from starqe.learn import Lesson, TrainConfig, Trainer
     from starqe.learn.config import AnyRecipe
+    from starqe.learn.processes import Processes
     from starqe.queries import QueryTable
     from starqe.reason.predictor.run import AnyRun
 
@@ -45,39 +47,76 @@ def train(
         raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
     import torch
 
-    from starqe.learn import Trainer, kind_of
+    from starqe.learn.processes import joined
     from starqe.serve.running.memory import limit
 
     if threads:
         torch.set_num_threads(threads)
     most = limit(memory)[0] if memory else None
     recipe = _recipe(config, preset, settings)
-    _check_queries(recipe.kind if recipe else kind_of(out), queries)
-    run = _run(graph, out, recipe, resume)
+    again = shlex.join(["starqe", "train", *map(str, filter(None, (graph, queries))), "--out", str(out), "--resume"])
+    again += f" --minutes {minutes:g}" if minutes is not None else ""
+    with joined() as processes:
+        if processes.restarted and (out / "run.json").exists():
+            resume, recipe = True, None
+        if recipe is not None and recipe.train.shards < processes.count:
+            recipe = recipe.replace(train={"shards": processes.count})
+        quiet = as_json or not processes.writes
+        trainer = _train(graph, queries, out, recipe, resume, quiet, minutes, tensorboard and processes.writes, most, processes, again)
+        if processes.writes:
+            baseline = trainer.lesson.baseline().get("average") if trainer.counters.best is not None else None
+            _print_result(out, trainer, baseline, torch.get_num_threads(), as_json)
+
+
+def _train(
+    graph: Path,
+    queries: Path | None,
+    out: Path,
+    recipe: "AnyRecipe | None",
+    resume: bool,
+    quiet: bool,
+    minutes: float | None,
+    tensorboard: bool,
+    memory: int | None,
+    processes: "Processes",
+    again: str,
+) -> "Trainer":
+    """Trains a new run or an existing one, alone or as one of several processes."""
+    from starqe.learn import Trainer, kind_of
+
+    if resume or processes.writes:
+        _check_queries(recipe.kind if recipe else kind_of(out), queries)
+    if processes.writes:
+        run = _run(graph, out, recipe, resume)
+        processes.wait()
+    else:  # the first process makes the folder
+        processes.wait()
+        run = _run(graph, out, None, True)
     try:
         lesson = _lesson(run, queries)
     except StarqeError:
-        if not resume:  # the new folder would block the corrected command
+        if not resume and processes.writes:  # the new folder would block the corrected command
             shutil.rmtree(run.folder)
         raise
-    again = shlex.join(["starqe", "train", *map(str, filter(None, (graph, queries))), "--out", str(out), "--resume"])
-    again += f" --minutes {minutes:g}" if minutes is not None else ""
     try:
-        with resumable(again), locked(out), _Reporter(out, tensorboard, quiet=as_json) as reporter:
-            trainer = Trainer(run, lesson, minutes, reporter.note, memory=most)
+        with resumable(again), _locked(out, processes), _Reporter(out, tensorboard, quiet=quiet) as reporter:
+            trainer = Trainer(run, lesson, minutes, reporter.note, memory=memory, processes=processes)
             resumed = trainer.resume() if resume else True
-            if not as_json and not resumed:
+            if not quiet and not resumed:
                 print("no checkpoint yet: starting from the beginning")
-            if not as_json and trainer.counters.finished:
+            if not quiet and trainer.counters.finished:
                 print("this training is already finished, and its learning rate schedule has ended. To train longer, start a new run")
             reporter.begin(trainer)
-            counters = trainer.train()
+            trainer.train()
     except InputError:  # it does not fit into memory
-        if not resume and run.load_state() is None:
+        if not resume and processes.writes and run.load_state() is None:
             shutil.rmtree(run.folder)
         raise
-    baseline = lesson.baseline().get("average") if counters.best is not None else None
-    _print_result(out, trainer, baseline, torch.get_num_threads(), as_json)
+    return trainer
+
+
+def _locked(out: Path, processes: "Processes") -> AbstractContextManager[None]:
+    return locked(out) if processes.writes else nullcontext()
 
 
 def _print_result(out: Path, trainer: "Trainer", baseline: float | None, threads: int, as_json: bool) -> None:

@@ -44,10 +44,12 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
     at_random = (torch.rand(len(query), generator=noise, device=device, dtype=torch.float64) * counts[query]).long()
     place = torch.where(counts[query] > MOST_ANSWERS, at_random, in_order)
     own, chosen = torch.unique(answers[offsets[query] + place], return_inverse=True)
-    (rest,) = torch.ones(entities, dtype=torch.bool, device=device).index_fill_(0, own, False).nonzero(as_tuple=True)
-    if not len(rest):
+    rest = entities - len(own)
+    if not rest:
         return Columns(own, torch.zeros(len(own), device=device)), starts, chosen
-    others = rest[torch.randint(len(rest), (count,), generator=noise, device=device)]
+    others = torch.randint(rest, (count,), generator=noise, device=device)
+    # The place of each among the other entities becomes its id: before it are as many answers as have at most this number of others below.
+    others += torch.searchsorted(own - torch.arange(len(own), device=device), others, right=True)
     logs = torch.zeros(len(own) + count, device=device)
-    logs[len(own) :] = math.log(len(rest) / count)
+    logs[len(own) :] = math.log(rest / count)
     return Columns(torch.cat([own, others]), logs), starts, chosen

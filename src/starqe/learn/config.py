@@ -21,6 +21,12 @@ class LoopConfig(Section):
     """Label smoothing: this share of the mass is spread over all entities."""
     batch: int = pydantic.Field(default=512, ge=1)
     """Queries per step."""
+    shards: int = pydantic.Field(default=1, ge=1)
+    """The number of parts of a batch, each with its own negatives, dropout and batch norm; several processes share them out."""
+    optimizer: Literal["dense", "rows"] = "dense"
+    """How entity embeddings are trained: by Adam, or row by row, with sampled negatives, in float16, and two numbers of state per row."""
+    mapped: bool = False
+    """With "rows": whether the embeddings are in files that are mapped into memory, so that they may be larger than the memory."""
     learning_rate: float = pydantic.Field(default=1e-3, gt=0)
     """The highest learning rate of Adam."""
     embedding_rate: float = pydantic.Field(default=1.0, gt=0)
@@ -52,6 +58,12 @@ class LoopConfig(Section):
     def _check_sampling(self) -> Self:
         if self.candidates and self.loss != "softmax":
             raise ValueError(f"negatives are sampled for the softmax loss only, found the loss '{self.loss}'. Set train.candidates=0")
+        if self.optimizer == "rows" and not self.candidates:
+            raise ValueError("training row by row needs sampled negatives, found train.candidates=0. Set it, such as to 4096")
+        if self.optimizer == "rows" and self.weight_decay:
+            raise ValueError(f"training row by row has no weight decay, found train.weight_decay={self.weight_decay}. Set it to 0")
+        if self.mapped and self.optimizer != "rows":
+            raise ValueError("only embeddings that are trained row by row are mapped. Set train.optimizer=rows")
         return self
 
 

@@ -5,13 +5,16 @@ resumed in the same way.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from starqe.errors import QueryError
-from starqe.learn.columns import draw
+from starqe.learn.columns import MOST_ANSWERS, draw
+from starqe.learn.config import LoopConfig
 from starqe.learn.loss import ScoreLoss
 from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
@@ -20,6 +23,8 @@ from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, Scorer, evaluate, workers_for
 from starqe.measure.rows import ALL, Row
 from starqe.model import Encoder, collate
+from starqe.model.embedding import MakeTable, table
+from starqe.model.weights import weight
 from starqe.queries import QueryTable, check_tables
 
 Batch = TypeVar("Batch")
@@ -52,6 +57,9 @@ class Lesson(Protocol[Batch]):
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Yields the batches of an epoch, from the given one on; they depend only on the seed and the epoch."""
 
+    def shards(self, batch: Batch, count: int) -> list[tuple[Batch, int]]:
+        """Divides a batch into at most this many parts of about equal size, each with the number of its queries; none is empty."""
+
     def loss_per_query(self, model: nn.Module, batch: Batch, noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean loss over the queries of a batch, ready for ``backward``, and their number."""
 
@@ -61,8 +69,8 @@ class Lesson(Protocol[Batch]):
     def baseline(self) -> Validation:
         """Measures the most frequent entity per relation on the same validation, as the baseline of a model."""
 
-    def memory_mb(self, model: nn.Module, copies: int) -> int:
-        """Estimates the memory that training takes, with this many copies of the weights (gradients and moments among them)."""
+    def memory_mb(self, weights: int) -> int:
+        """Estimates the memory that training takes, with this many bytes of weights, gradients and moments."""
 
 
 class QueryLesson:
@@ -100,11 +108,22 @@ class QueryLesson:
 
     def new_model(self) -> Encoder:
         """Makes an encoder with its initial weights."""
-        return Encoder(self._run.recipe.model, self._run.space, self._run.recipe.seed)
+        return Encoder(self._run.recipe.model, self._run.space, self._run.recipe.seed, table_of(self._run))
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
         """Yields the batches of an epoch, from the given one on."""
         return self.queries.batches(epoch, start)
+
+    def shards(self, batch: list[Part], count: int) -> list[tuple[list[Part], int]]:
+        """Divides a batch into at most this many parts, each with about the same number of queries of every shape."""
+        if count == 1:
+            return [(batch, sum(len(rows) for _, rows in batch))]
+        starts = np.cumsum([0, *(len(rows) for _, rows in batch)])
+        found = []
+        for shard in range(min(count, int(starts[-1]))):
+            parts = [(table, rows[(shard - start) % count :: count]) for (table, rows), start in zip(batch, starts, strict=False)]
+            found.append(([(table, rows) for table, rows in parts if len(rows)], sum(len(rows) for _, rows in parts)))
+        return found
 
     def loss_per_query(self, model: nn.Module, batch: list[Part], noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean loss over the queries of a batch, and their number."""
@@ -136,12 +155,10 @@ class QueryLesson:
     def _measured(self, scorer: Scorer) -> list[Row]:
         return evaluate(scorer, self._validation, len(self._run.graph.entities), Measure(replicates=0))
 
-    def memory_mb(self, model: nn.Module, copies: int) -> int:
+    def memory_mb(self, weights: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
-        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-        buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
         tables = sum(table.nbytes for table in self.queries.tables)
-        return round((weights * copies + buffers + tables) / 1e6)
+        return round((weights + buffer_bytes(self._config, len(self._run.graph.entities)) + tables) / 1e6)
 
 
 def _mrr(rows: list[Row]) -> Validation:
@@ -152,10 +169,21 @@ def _pooled_hits(rows: list[Row]) -> float:
     return next(round(row.number, 3) for row in rows if (row.metric, row.average, row.shape) == ("Hits@10", "micro", ALL))
 
 
-def buffer_bytes(loss: str, entities: int) -> int:
+def table_of(run: RunFolder[Any]) -> MakeTable:
+    """Returns what makes the entity embeddings for training, as the recipe says."""
+    config = run.recipe.train
+    if config.optimizer == "dense":
+        return weight
+    return partial(table, folder=run.folder if config.mapped else None)
+
+
+def buffer_bytes(config: LoopConfig, entities: int) -> int:
     """Estimates the buffers of scores: those of the loss, and one for each thread that ranks in validation."""
-    rows = 128 * (2 if loss == "binary" else 1) + Measure().batch * workers_for(torch.get_num_threads())
-    return rows * entities * 4
+    columns = entities
+    if 0 < config.candidates <= entities // 2:
+        columns = min(entities, config.candidates + MOST_ANSWERS * config.batch)
+    loss = 128 * (2 if config.loss == "binary" else 1) * columns
+    return 4 * (loss + Measure().batch * workers_for(torch.get_num_threads()) * entities)
 
 
 def evaluation_bytes(run: RunFolder[Any]) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from starqe.errors import ConfigError, InputError
 from starqe.learn.columns import Columns
-from starqe.model.embedding import adopt_gradient, leaf_of, spread_gradient
+from starqe.model.embedding import Table, adopt_gradient, leaf_of, spread_gradient
 from starqe.model.similarity import SIMILARITY
 
 LOWEST = -60.0
@@ -237,7 +237,7 @@ class ScoreLoss:
     def begin_gradient(self, entities: Tensor) -> None:
         """Sets the gradient of the entities' leaf to zeros if it has none, in reused memory, which is faster than new memory."""
         leaf = leaf_of(entities)
-        if leaf.grad is None:
+        if leaf.grad is None and not isinstance(leaf, Table):
             leaf.grad = self._kept(leaf).zero_()
 
     def _gradient_buffer(self, entities: Tensor) -> Tensor:
@@ -269,8 +269,11 @@ class _Fused(torch.autograd.Function):
         columns: Columns | None,
     ) -> Tensor:
         ctx.rows, logs, compared = None, None, entities
+        if columns is None and isinstance(leaf_of(entities), Table):  # touches every row
+            columns = Columns(torch.arange(len(entities), device=entities.device), vectors.new_zeros(len(entities)))
         if columns is not None:
-            ctx.rows, logs, compared = columns.rows, columns.logs.to(vectors), entities.detach().index_select(0, columns.rows)
+            ctx.rows, logs = columns.rows, columns.logs.to(vectors)
+            compared = entities.detach().index_select(0, columns.rows).to(vectors)
         loss, ctx.pulled, ctx.gradient = owner.compute(vectors, compared, offsets, answers, weights, logs, any(ctx.needs_input_grad))
         ctx.entities, ctx.owner, ctx.call = entities, owner, owner.calls
         return loss

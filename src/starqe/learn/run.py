@@ -14,15 +14,11 @@ Every file is written under another name and renamed: a crash at any moment leav
 
 import contextlib
 import json
-import mmap
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-import safetensors
 import torch
-from safetensors.torch import load, save_file
 
 from starqe import __version__
 from starqe.config import read_toml, to_toml
@@ -36,6 +32,7 @@ from starqe.kg.update import part_before
 from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.device import device_of
 from starqe.learn.scorer import EncoderScorer
+from starqe.learn.tensor_file import read_tensors, write_tensors
 from starqe.learn.warm_start import Start
 from starqe.measure.nearest import index_of, remove_index
 from starqe.model import Encoder, Space
@@ -43,8 +40,6 @@ from starqe.model import Encoder, Space
 FORMAT, VERSION = "starqe run", 1
 HEADER, RECIPE, WEIGHTS, STATE = "run.json", "config.toml", "weights.safetensors", "state.safetensors"
 METRICS = "metrics.jsonl"
-UNKNOWN = "0" * 8
-"""The value of the checksum field in a file of tensors while the checksum is computed."""
 
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -173,7 +168,7 @@ class RunFolder(Generic[R]):
         Raises:
             StorageError: There are none yet, they are damaged, or of another model.
         """
-        self.put_into(model, self.weights())
+        self.put_into(model, self.weights(), mapped=True)
         return model.to(device_of(self.recipe)).eval()
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -184,8 +179,8 @@ class RunFolder(Generic[R]):
         """
         return self._read(WEIGHTS)[0]
 
-    def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-        """Loads weights that were read from this run into a model.
+    def put_into(self, model: torch.nn.Module, weights: Mapping[str, torch.Tensor], *, mapped: bool = False) -> None:
+        """Loads weights that were read from this run into a model: copies them, or uses their own memory, which processes share.
 
         Raises:
             StorageError: They are of another model, or not numbers.
@@ -196,9 +191,12 @@ class RunFolder(Generic[R]):
                 f"{self.folder}: its weights do not fit its config.toml: it was changed, or the weights are of another version of starqe. "
                 "Train it again"
             )
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        parts = (part for tensor in weights.values() for part in torch.split(tensor.flatten(), 1 << 22))
+        if not all(bool(torch.isfinite(part).all()) for part in parts):
             raise StorageError(f"{self.folder}: its weights are numbers, found some that are infinite or not a number. Train it again")
-        model.load_state_dict(weights)
+        if mapped:
+            weights = {name: tensor.to(own[name].dtype) for name, tensor in weights.items()}  # float16 is for training only
+        model.load_state_dict(weights, assign=mapped)
 
     def save_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Writes the state to resume from, in one file, so that it is consistent."""
@@ -245,27 +243,12 @@ class RunFolder(Generic[R]):
 
     def _write(self, name: str, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str]) -> None:
         with new_file(self.folder / name, overwrite=True) as beside:
-            try:
-                plain = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
-                save_file(plain, beside, {**metadata, "checksum": UNKNOWN})
-                _put_checksum(beside)
-            except safetensors.SafetensorError as error:
-                raise StorageError(f"cannot write {self.folder / name}: {error}. The last good one is intact") from error
+            write_tensors(beside, tensors, metadata)
 
     def _read(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-        path = self.folder / name
-        if not path.exists():
+        if not (self.folder / name).exists():
             raise StorageError(f"{self.folder}: the run has no {name} yet. Was its training interrupted early?")
-        try:
-            # Read in one go: a running training may replace the file at any moment.
-            content = path.read_bytes()
-            header = _tensor_header(content)
-            tensors, metadata = load(content), dict(header.get("__metadata__", {}))
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
-            raise StorageError(f"{path}: damaged ({error}). Train again") from None
-        if (recorded := metadata.pop("checksum", None)) is not None and recorded != (found := _checksum_without(content, recorded)):
-            raise StorageError(f"{path}: damaged (checksum {found}, recorded {recorded}). Train again")
-        return tensors, metadata
+        return read_tensors(self.folder / name)  # a running training may replace the file at any moment, but does not change it
 
 
 def _known_part(folder: Path, graph: Graph, vocabulary: str) -> Graph | None:
@@ -290,28 +273,6 @@ def _own_graph(folder: Path, fingerprint: str) -> Graph:
             f"{fingerprint[:12]}). Restore it, or train again"
         )
     return graph
-
-
-def _tensor_header(content: bytes | memoryview) -> dict[str, Any]:
-    """Returns the header of a file of tensors: its length in 8 bytes, then JSON."""
-    return dict(json.loads(bytes(content[8 : 8 + int.from_bytes(content[:8], "little")])))
-
-
-def _put_checksum(path: Path) -> None:
-    """Writes the checksum of a file of tensors into its header, computed with `UNKNOWN` in its place."""
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
-        place = content.find(f'"checksum":"{UNKNOWN}"'.encode()) + len('"checksum":"')
-        content[place : place + len(UNKNOWN)] = checksum(memoryview(content)).encode()
-
-
-def _checksum_without(content: bytes, recorded: str) -> str:
-    """Computes the checksum of a file of tensors with `UNKNOWN` in place of the recorded one."""
-    view, key = memoryview(content), f'"checksum":"{recorded}"'.encode()
-    if (place := content.find(key)) < 0 or len(recorded) != len(UNKNOWN):
-        return "?"
-    place += len('"checksum":"')
-    running = zlib.crc32(UNKNOWN.encode(), zlib.crc32(view[:place]))
-    return checksum(view[place + len(UNKNOWN) :], running)
 
 
 class Run(RunFolder[Recipe]):

@@ -1,5 +1,6 @@
 """The training loop, which can be interrupted or killed at any moment."""
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -17,11 +18,15 @@ from starqe.learn.device import training_device
 from starqe.learn.interrupt import deferred_signals
 from starqe.learn.lesson import POOLED, Lesson, Validation
 from starqe.learn.memory_limit import check_memory
+from starqe.learn.optimizer import Optimizer, below
+from starqe.learn.processes import ALONE, Processes
 from starqe.learn.run import RunFolder
-from starqe.model.embedding import InputEmbedding
+from starqe.learn.schedule import learning_rate
 from starqe.seed import derive
 
 REPORT_SECONDS = 5.0
+SAVING_SHARE = 0.05
+"""The most of the time that is spent on checkpoints: those of large tables are written less often."""
 
 Observer = Callable[[dict[str, Any]], None]
 """Called with every report, as it is written to the metrics."""
@@ -47,23 +52,6 @@ class Counters:
     finished: bool = False
 
 
-SCHEDULES: Mapping[str, Callable[[float], float]] = {
-    "constant": lambda _: 1.0,
-    "cosine": lambda share: (1 + math.cos(math.pi * share)) / 2,
-    "linear": lambda share: 1 - share,
-}
-"""The decay of the rate: share of the decay phase -> share of the maximum rate."""
-
-
-def learning_rate(config: LoopConfig, progress: float) -> float:
-    """Computes the rate at a share of the training: linear warm-up, then decay by the schedule."""
-    if progress < config.warmup:
-        return config.learning_rate * max(progress / config.warmup, 1e-3)
-    share = min(1.0, (progress - config.warmup) / (1 - config.warmup))
-    height = SCHEDULES[config.schedule](share)
-    return config.learning_rate * (config.end_rate + (1 - config.end_rate) * height)
-
-
 class Trainer:
     """Trains the model of a lesson in a run folder."""
 
@@ -75,6 +63,7 @@ class Trainer:
         observer: Observer = lambda _: None,
         validation_seconds: float = 0.0,
         memory: int | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         """Prepares a training.
 
@@ -85,22 +74,27 @@ class Trainer:
             observer: Called with every report.
             validation_seconds: The expected duration of a validation: the last one has to end within the limit.
             memory: The bytes that the whole process may use; if left out, what it uses now and what is free on this machine.
+            processes: The processes that train together; each of them makes a trainer.
+
+        Raises:
+            ConfigError: There are more processes than shards of a batch.
         """
+        if processes.count > run.recipe.train.shards:
+            raise ConfigError(f"{processes.count} processes need as many shards, found train.shards={run.recipe.train.shards}. Set it")
         self._clock = self._saved = self._reported = time.perf_counter()
         self._validation_seconds, self._memory = validation_seconds, memory
         self._loss = self._loss_per_query = 0.0  # the sum over the queries since the last report, and the mean up to it
         self._last_report = 0, 0.0  # queries and seconds
-        self._run, self._observer = run, observer
+        self._run, self._observer, self._processes = run, observer, processes
         self._config: LoopConfig = run.recipe.train
         self._limit = 60 * minutes if minutes is not None else None
         self.lesson, self.device = lesson, training_device(run.recipe)
         self.model = lesson.new_model().to(self.device)
-        self.optimizer = torch.optim.AdamW(
-            _at_their_rates(self.model, self._config.embedding_rate), weight_decay=self._config.weight_decay, fused=True
-        )
         self.average = lesson.new_model().to(self.device) if self._config.average else None
-        self.noise = torch.Generator(self.device).manual_seed(derive(run.recipe.seed, "dropout"))
+        self.optimizer = Optimizer(self.model, self.average, self._config, run.recipe.seed)
+        self.noise = torch.Generator(self.device)
         self.counters = Counters()
+        self._least_interval = 0.0  # between two checkpoints
         if run.origin is not None:
             weights = run.weights()
             for model in filter(None, (self.model, self.average)):
@@ -113,7 +107,7 @@ class Trainer:
             StorageError: It is damaged, or of another version of starqe.
         """
         if (state := self._run.load_state()) is None:
-            self._run.cut_metrics(0)
+            self._cut_metrics(0)
             return False
         try:
             self._restore(*state)
@@ -122,19 +116,17 @@ class Trainer:
         return True
 
     def _restore(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
-        self._run.put_into(self.model, _below(tensors, "weights"))
+        self._run.put_into(self.model, below(tensors, "weights"))
         if self.average is not None:
-            self._run.put_into(self.average, _below(tensors, "average"))
+            self._run.put_into(self.average, below(tensors, "average"))
+        self.optimizer.load(tensors)
         self.counters = Counters(**counters)
-        self._run.cut_metrics(self.counters.metrics_size)
-        self.noise.set_state(tensors["noise"])
+        self._cut_metrics(self.counters.metrics_size)
         self._last_report = self.counters.queries, self.counters.seconds
-        named = {name: parameter for name, parameter in self.model.named_parameters() if f"adam/{name}/step" in tensors}
-        for name, parameter in named.items():
-            moments = _below(tensors, f"adam/{name}")
-            if any(moment.shape not in ((), parameter.shape) or not moment.is_floating_point() for moment in moments.values()):
-                raise ValueError(f"adam/{name} does not fit {name}")
-            self.optimizer.state[parameter] = {key: moment.to(parameter.device) for key, moment in moments.items()}
+
+    def _cut_metrics(self, size: int) -> None:
+        if self._processes.writes:
+            self._run.cut_metrics(size)
 
     def train(self) -> Counters:
         """Trains to the end, or until the time is up; returns the final counters. The run is locked meanwhile.
@@ -154,18 +146,23 @@ class Trainer:
             )
         if not self.counters.finished:
             check_memory(10**6 * self.memory_mb(), self._memory, "training", "a smaller model.width or graph")
-        with locked(self._run.folder), deferred_signals() as interrupted:
-            while not (self.counters.finished or interrupted()):
+        with self._locked(), deferred_signals() as interrupted:
+            stopped = False
+            while not (self.counters.finished or stopped):
                 for batch in self.lesson.batches(self.counters.epoch, self.counters.step_in_epoch):
                     self.step(batch)
-                    self._tick()
-                    if interrupted() or self._time_is_up():
+                    stopped, is_over = self._tick(interrupted())
+                    if stopped or is_over:
                         break
-                if interrupted():
+                if stopped:
                     self.save()
                 else:
                     self._end_of_epoch()
+                    stopped = interrupted() and self._processes.count == 1
         return self.counters
+
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return locked(self._run.folder) if self._processes.writes else contextlib.nullcontext()
 
     @property
     def progress(self) -> float:
@@ -177,26 +174,46 @@ class Trainer:
     def step(self, batch: Any) -> int:
         """Learns from one batch of the lesson; returns the number of its queries."""
         rate = learning_rate(self._config, self.progress)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["factor"]
-        self.optimizer.zero_grad(set_to_none=True)
-        loss_per_query, queries = self.lesson.loss_per_query(self.model, batch, self.noise)
-        loss = float(loss_per_query.detach())
+        self.optimizer.begin()
+        queries, loss = self._gradients(batch)
         if not math.isfinite(loss):
             raise self._diverged("loss", rate)
-        loss_per_query.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in self.model.parameters() if parameter.grad is not None])
+        of_rows = {name: self._processes.add_up_rows(*found) for name, found in self.optimizer.gradients().items()}
+        norm = self.optimizer.norm(of_rows)
         if not math.isfinite(norm):
             raise self._diverged("gradient", rate)
-        if self._config.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self._config.clip, norm)
-        self.optimizer.step()
-        self._follow()
+        self.optimizer.step(of_rows, rate, norm, self.counters.step)
         self.counters.step += 1
         self.counters.step_in_epoch += 1
         self.counters.queries += queries
         self._loss += loss * queries
         return queries
+
+    def _gradients(self, batch: Any) -> tuple[int, float]:
+        """Computes the gradients of a batch, shard by shard; returns the number of its queries, and the mean loss over all of them.
+
+        The statistics of batch norm, which are not learned, become the mean of what the shards make of them.
+        """
+        shards, processes = self.lesson.shards(batch, self._config.shards), self._processes
+        queries = sum(count for _, count in shards)
+        kept = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()] if len(shards) > 1 else []
+        before, sums = [buffer.clone() for buffer in kept], [torch.zeros_like(buffer) for buffer in kept]
+        total = torch.zeros((), device=self.device)
+        for number in processes.shards(len(shards)):
+            part, count = shards[number]
+            self.noise.manual_seed(derive(self._run.recipe.seed, f"noise of step {self.counters.step}, shard {number}"))
+            for buffer, start in zip(kept, before, strict=True):
+                buffer.copy_(start)
+            loss, _ = self.lesson.loss_per_query(self.model, part, self.noise)
+            loss = loss if len(shards) == 1 else loss * (count / queries)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+            for buffer, other in zip(kept, sums, strict=True):
+                other += buffer / len(shards)
+        processes.add_up_gradients(self.optimizer.dense, [total, *sums])
+        for buffer, mean in zip(kept, sums, strict=True):
+            buffer.copy_(mean)
+        return queries, float(total)
 
     def _diverged(self, what: str, rate: float) -> TrainingError:
         return TrainingError(
@@ -204,25 +221,15 @@ class Trainer:
             "try a lower train.learning_rate or train.clip=1"
         )
 
-    @torch.no_grad()
-    def _follow(self) -> None:
-        """Moves the average of the weights towards them; early on in larger steps, so that it forgets the beginning."""
-        if self.average is None:
-            return
-        decay = min(self._config.average, (1 + self.counters.step) / (10 + self.counters.step))
-        for mean, tensor in zip(self.average.state_dict().values(), self.model.state_dict().values(), strict=True):
-            if tensor.is_floating_point():
-                mean.lerp_(tensor, 1 - decay)
-            else:
-                mean.copy_(tensor)
-
-    def _tick(self) -> None:
-        """Checks the clock after every step, to report and to save."""
+    def _tick(self, interrupted: bool = False) -> tuple[bool, bool]:
+        """Checks the clock after every step, to report and to save; returns whether any process was interrupted, and if the time is up."""
         now = self._lap()
+        stopped, (self.counters.seconds, is_over) = self._processes.agree(interrupted, self.counters.seconds, self._time_is_up())
         if now - self._reported >= REPORT_SECONDS:
             self._report()
-        if now - self._saved >= self._config.checkpoint_seconds:
+        if now - self._saved >= self._config.checkpoint_seconds and now - self._saved >= self._least_interval:
             self.save()
+        return stopped, bool(is_over)
 
     def _lap(self) -> float:
         """Adds the time since the last call: steps, validation and saving all count."""
@@ -251,11 +258,26 @@ class Trainer:
             "queries_per_second": round(queries / seconds, 1) if seconds else None,
             **more,
         }
-        self._run.add_metrics(line)
-        self._observer(line)
+        if self._processes.writes:
+            self._run.add_metrics(line)
+            self._observer(line)
 
     def _end_of_epoch(self) -> None:
         """Validates, keeps the best, reports, decides whether to stop, and saves: in this order."""
+        counters, config = self.counters, self._config
+        self.optimizer.settle(counters.step)
+        if self._processes.writes:
+            self._choose()
+        counters.epoch += 1
+        counters.step_in_epoch = 0
+        ended = counters.epoch >= config.epochs if self._limit is None else self._time_is_up()
+        ended = ended or (config.patience > 0 and counters.worse >= config.patience)
+        _, (counters.seconds, is_last) = self._processes.agree(False, counters.seconds, ended)
+        counters.finished = bool(is_last)
+        self.save()
+
+    def _choose(self) -> None:
+        """Validates, keeps the model if it is the best so far, and reports."""
         counters, config = self.counters, self._config
         score, found = self._validate()
         better = score is None or counters.best is None or score > counters.best
@@ -269,11 +291,6 @@ class Trainer:
             counters.worse += 1
         best = {name.replace("validation", "best"): value for name, value in self.best_validation.items()}
         self._report(**({"validation": found, "validation_mrr": found["average"], **best} if found else {"validation": None}))
-        counters.epoch += 1
-        counters.step_in_epoch = 0
-        ended = counters.epoch >= config.epochs if self._limit is None else self._time_is_up()
-        counters.finished = ended or (config.patience > 0 and counters.worse >= config.patience)
-        self.save()
 
     @property
     def best_validation(self) -> dict[str, float | None]:
@@ -296,30 +313,21 @@ class Trainer:
 
     def save(self) -> None:
         """Writes a checkpoint."""
-        self.counters.metrics_size = self._run.metrics_size()
-        tensors = {f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors["noise"] = self.noise.get_state()
-        if self.average is not None:
-            tensors |= {f"average/{name}": tensor for name, tensor in self.average.state_dict().items()}
-        for name, parameter in self.model.named_parameters():
-            tensors |= {f"adam/{name}/{key}": value for key, value in self.optimizer.state.get(parameter, {}).items()}
-        self._run.save_state(tensors, dataclasses.asdict(self.counters))
+        started = time.perf_counter()
+        if self._processes.writes:
+            self.counters.metrics_size = self._run.metrics_size()
+            tensors = {f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()}
+            if self.average is not None:
+                tensors |= {f"average/{name}": tensor for name, tensor in self.average.state_dict().items()}
+            self._run.save_state({**tensors, **self.optimizer.state()}, dataclasses.asdict(self.counters))
         self._saved = time.perf_counter()
+        if self._config.checkpoint_seconds:
+            self._least_interval = (self._saved - started) / SAVING_SHARE
 
     def memory_mb(self) -> int:
         """Estimates the memory that training takes beyond the program and the graph."""
         copies = 4 if self.average is None else 5  # weights, gradient, two moments; their average
-        return self.lesson.memory_mb(self.model, copies)
-
-
-def _at_their_rates(model: nn.Module, embedding_rate: float) -> list[dict[str, Any]]:
-    """Groups the parameters by the factor of their learning rate."""
-    embeddings = [module.weight for module in model.modules() if isinstance(module, InputEmbedding)]
-    known = {id(parameter) for parameter in embeddings}
-    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
-    parts = ((others, 1.0), (embeddings, embedding_rate))
-    return [{"params": parameters, "factor": factor} for parameters, factor in parts if parameters]
-
-
-def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+        weights = sum(4 * weight.numel() for weight in self.optimizer.dense) * copies
+        for rows in self.optimizer.tables.values():
+            weights += len(rows.table) * (2 * rows.table.shape[1] * (copies - 3) + 8)
+        return self.lesson.memory_mb(weights)

@@ -1,10 +1,16 @@
-"""The input embedding, with one dense gradient that is filled in place.
+"""The input embedding, with one dense gradient that is filled in place, or with a gradient of the rows that a batch touches.
 
 The embedding is by far the largest parameter, and its gradient comes from two places: the scores against the entities, which are
 dense, and the nodes of the queries, which are few rows. Autograd would make a dense matrix for each and add them; here both
 write into ``.grad`` itself. So this gradient comes from ``backward()``, not from ``torch.autograd.grad``.
+
+A `Table` has no dense gradient: with sampled negatives a batch touches few of its rows, and only their gradients are kept.
 """
 
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,11 +20,49 @@ from starqe.model.noise import drop
 from starqe.model.weights import normal, weight
 
 
+class Table(nn.Parameter):
+    """An embedding of float16 rows that is trained row by row: it collects the gradients of the rows that batches touch.
+
+    Arithmetic is float32: rows are converted when they are read, and rounded at random when they are written, since most updates are
+    smaller than half the distance to the next float16.
+    """
+
+    parts: list[tuple[Tensor, Tensor]]
+    """Rows, possibly repeated, and their gradients, as `backward` finds them: (N,), (N, D)."""
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """Returns the rows that were touched, ascending, with their gradients, and forgets them: (U,), (U, D)."""
+        parts, self.parts = self.parts, []
+        if not parts:
+            return torch.empty(0, dtype=torch.int64, device=self.device), torch.empty(0, self.shape[1], device=self.device)
+        rows, place = torch.unique(torch.cat([index for index, _ in parts]), return_inverse=True)
+        total = torch.zeros(len(rows), self.shape[1], device=self.device)
+        return rows, total.index_add_(0, place, torch.cat([gradient for _, gradient in parts]))
+
+
+MakeTable = Callable[[int, int], nn.Parameter]
+"""Makes the parameter of an embedding, to be filled: its number of rows and its width."""
+
+
+def table(rows: int, width: int, folder: Path | None = None) -> Table:
+    """Makes a `Table`: in memory, or mapped from a file without a name in a folder, which the system can write out when memory is short."""
+    if folder is None:
+        values = torch.empty(rows, width, dtype=torch.float16)
+    else:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".table-") as file:  # the mapping outlives the name
+            os.posix_fallocate(file.fileno(), 0, 2 * rows * width)  # refuses now if the disk is full
+            values = torch.from_file(file.name, shared=True, size=rows * width, dtype=torch.float16).view(rows, width)
+    made = Table(values)
+    made.parts = []
+    return made
+
+
 class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, index: Tensor) -> Tensor:
         ctx.matrix, ctx.index = matrix, index
-        return matrix.index_select(0, index)
+        rows = matrix.index_select(0, index)
+        return rows.float() if isinstance(matrix, Table) else rows
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
@@ -29,9 +73,9 @@ class _Rows(torch.autograd.Function):
 class InputEmbedding(nn.Module):
     """One row for each entity, then for each relation node and special symbol."""
 
-    def __init__(self, rows: int, width: int) -> None:
+    def __init__(self, rows: int, width: int, make: MakeTable = weight) -> None:
         super().__init__()
-        self.weight = weight(rows, width)
+        self.weight = make(rows, width)
 
     def reset_parameters(self, generator: torch.Generator, length: float = 1.0) -> None:
         """Initialises rows with about this length: up to 1, dot products start small next to the logarithm of the number of entities."""
@@ -62,6 +106,9 @@ def adopt_gradient(matrix: Tensor, gradient: Tensor, factor: float) -> None:
 def spread_gradient(matrix: Tensor, index: Tensor, gradient: Tensor) -> None:
     """Adds the gradient of some rows, possibly repeated, to that of a parameter or of its leading rows. (N,), (N, D)."""
     leaf = leaf_of(matrix)
+    if isinstance(leaf, Table):
+        leaf.parts.append((index, gradient))
+        return
     if leaf.grad is None:
         leaf.grad = torch.zeros_like(leaf)
     leaf.grad.index_add_(0, index, gradient)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from starqe.model.batch import Batch
 from starqe.model.config import ModelConfig
-from starqe.model.embedding import InputEmbedding
+from starqe.model.embedding import InputEmbedding, MakeTable
 from starqe.model.layer import StarELayer
 from starqe.model.message_steps import plan
 from starqe.model.pool import POOL
@@ -20,11 +20,11 @@ class Encoder(nn.Module):
     B queries · N nodes · E edges · Q pairs · V entities · D width. The same seed gives the same parameters.
     """
 
-    def __init__(self, config: ModelConfig, space: Space, seed: int) -> None:
+    def __init__(self, config: ModelConfig, space: Space, seed: int, table: MakeTable = weight) -> None:
         super().__init__()
         self.config, self.space = config, space
         self.pool = POOL[config.pooling]
-        self.embedding = InputEmbedding(space.input_rows, config.width)
+        self.embedding = InputEmbedding(space.input_rows, config.width, table)
         uses_relations = config.layers > 0 or self.pool.relations
         self.relation_embedding = weight(space.relation_rows, config.width) if uses_relations else None
         own = 1 if config.shared else config.layers

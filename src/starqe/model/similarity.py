@@ -56,6 +56,10 @@ class Similarity(ABC):
         """
         with torch.no_grad():
             place = vectors.new_empty(len(vectors), len(entities)) if out is None or out.device != vectors.device else out
+            if entities.dtype != vectors.dtype:  # rows of a table in training: float16 is for storage only
+                for start in range(0, len(entities), BLOCK):
+                    place[:, start : start + BLOCK] = self.scores(vectors, entities[start : start + BLOCK].to(vectors.dtype))
+                return place if out is None or out is place else out.copy_(place)
             scores = self._fill(vectors, entities, place, self.terms(entities) if terms is None else terms)
             return scores if out is None or out is place else out.copy_(scores)
 

@@ -5,6 +5,8 @@ from abc import ABC
 import torch
 from torch import Tensor, nn
 
+_BLOCK = 65_536  # rows that are converted at a time
+
 
 class Weighted(nn.Module, ABC):
     """A part of a layer whose parameters are all matrices."""
@@ -35,4 +37,8 @@ def xavier_normal(values: Tensor, generator: torch.Generator) -> None:
 @torch.no_grad()
 def normal(values: Tensor, deviation: float, generator: torch.Generator) -> None:
     """Fills a tensor with normal values around zero."""
-    values.normal_(0, deviation, generator=generator)
+    if values.dtype != torch.float16:
+        values.normal_(0, deviation, generator=generator)
+        return
+    for block in torch.split(values, _BLOCK):  # the same numbers, rounded
+        block.copy_(torch.empty(block.shape).normal_(0, deviation, generator=generator))

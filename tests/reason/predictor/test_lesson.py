@@ -86,7 +86,7 @@ def test_the_loss_is_the_mean_over_questions_for_entities_and_relations(tmp_path
     recipe = PredictorRecipe().with_settings([*TINY, "train.relation_share=0.5", "model.dropout=0", "model.input_dropout=0"])
     run = PredictorRun.create(tmp_path / "run", recipe, small_graph())
     lesson = PredictLesson(run)
-    model, batch = lesson.new_model(), next(lesson.batches(0))
+    model, batch = lesson.new_model(), next(lesson.questions.batches(0))
     loss, count = lesson.loss_per_query(model, batch, torch.Generator().manual_seed(0))
     expected = 0.0
     for row in range(len(batch)):

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from starqe.model.compose import complex_multiply
-from starqe.model.embedding import InputEmbedding
+from starqe.model.embedding import InputEmbedding, MakeTable
 from starqe.model.noise import drop
 from starqe.model.segment import segment_sum
 from starqe.model.space import Blocks
@@ -43,10 +43,18 @@ class ComplEx(Predictor):
 
     positions = POSITIONS
 
-    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int, scales: Scales | None = None) -> None:
+    def __init__(
+        self,
+        config: PredictorConfig,
+        entities: int,
+        relations: int,
+        seed: int,
+        scales: Scales | None = None,
+        table: MakeTable = weight,
+    ) -> None:
         super().__init__(config, entities, relations, scales)
         self._knots = 0 if scales is None else len(scales.knots)
-        self.embedding = InputEmbedding(entities + self._knots, config.width)
+        self.embedding = InputEmbedding(entities + self._knots, config.width, table)
         self.relation_embedding = InputEmbedding(2 * relations, config.width)
         self.pair_embedding = InputEmbedding(2 * relations, config.width)
         self.relation_candidates = InputEmbedding(relations, config.width)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from starqe.learn.columns import draw
-from starqe.learn.lesson import Validation, buffer_bytes
+from starqe.learn.lesson import Validation, buffer_bytes, table_of
 from starqe.learn.loss import ScoreLoss
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.links import LINKS, GapScorer, rank_links, some_statements
@@ -51,16 +51,21 @@ class PredictLesson:
 
     def new_model(self) -> Predictor:
         """Makes a predictor with its initial weights."""
-        return self._run.new_predictor()
+        return self._run.new_predictor(table_of(self._run))
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
-        """Yields the batches of an epoch, from the given one on."""
-        return self.questions.batches(epoch, start)
+        """Yields the batches of an epoch, from the given one on, without their answers."""
+        return self.questions.asked(epoch, start)
+
+    def shards(self, batch: Gaps, count: int) -> list[tuple[Gaps, int]]:
+        """Divides a batch into at most this many parts of about the same number of questions."""
+        parts = [batch.take(np.arange(shard, len(batch), count)) for shard in range(min(count, len(batch)))] if count > 1 else [batch]
+        return [(part, len(part)) for part in parts]
 
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
         """Computes the mean over the questions of a batch of their losses, each times its weight, with the penalty; and their number."""
         assert isinstance(model, Predictor)
-        device = model.device
+        device, batch = model.device, self.questions.entailed.answered(batch)
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             vectors = model(batch, noise)  # (B, D)
         # The penalty comes first, so that the backward pass begins with the loss, whose memory becomes the gradient of the embeddings.
@@ -122,9 +127,8 @@ class PredictLesson:
         found = {name: 100 * part.estimate("MRR", "macro").value for name, part in sums.items()}
         return {name: round(value, 3) for name, value in {**found, "average": sum(found.values()) / len(found)}.items()}
 
-    def memory_mb(self, model: nn.Module, copies: int) -> int:
+    def memory_mb(self, weights: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, questions."""
-        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-        buffers = buffer_bytes(self._config.loss, len(self._run.graph.entities))
+        buffers = buffer_bytes(self._config, len(self._run.graph.entities))
         questions = 4 * 8 * (self.per_epoch + 2 * len(self._run.graph.pair_value))
-        return round((weights * copies + buffers + questions) / 1e6)
+        return round((weights + buffers + questions) / 1e6)

@@ -11,6 +11,8 @@ from starqe.kg import Graph
 from starqe.learn import Run, RunFolder, kind_of
 from starqe.learn.run import FORMAT, HEADER, VERSION, WEIGHTS
 from starqe.measure.nearest import index_of
+from starqe.model.embedding import MakeTable
+from starqe.model.weights import weight
 from starqe.reason.predictor.architectures import new_predictor
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.predictor import Predictor
@@ -60,9 +62,9 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         """The graph as the model sees it: entities, and literals that are on a scale."""
         return self.graph if self.scales is None else self.scales.part
 
-    def new_predictor(self) -> Predictor:
+    def new_predictor(self, table: MakeTable = weight) -> Predictor:
         """Makes a predictor with its initial weights."""
-        return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed, self.scales)
+        return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed, self.scales, table)
 
     def predictor(self) -> Predictor:
         """Returns the trained predictor.

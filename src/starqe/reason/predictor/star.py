@@ -5,7 +5,9 @@ import torch
 from torch import Tensor
 
 from starqe.model import Encoder, ModelConfig, Space, collate
+from starqe.model.embedding import MakeTable
 from starqe.model.space import Blocks
+from starqe.model.weights import weight
 from starqe.queries.gaps import HEAD, TAIL, Gaps, queries_of
 from starqe.reason.predictor.config import PredictorConfig
 from starqe.reason.predictor.predictor import Predictor
@@ -16,12 +18,12 @@ class StarE(Predictor):
 
     positions = ("head", "tail")
 
-    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
+    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int, table: MakeTable = weight) -> None:
         super().__init__(config, entities, relations)
         same = {key: getattr(config, key) for key in ("width", "layers", "initial_length", "dropout", "input_dropout")}
         # A node of one edge receives one message, so attention over messages would have no effect.
         model = ModelConfig.parse({**same, "batch_norm": True, "weighting": "symmetric"})
-        self.encoder = Encoder(model, Space(entities, relations), seed)
+        self.encoder = Encoder(model, Space(entities, relations), seed, table)
 
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the query vectors. (B, D)."""

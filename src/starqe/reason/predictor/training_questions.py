@@ -57,13 +57,17 @@ class TrainingQuestions:
         return -(-self.per_epoch // self._config.batch)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
-        """Yields the batches of an epoch, from the given one on."""
+        """Yields the batches of an epoch, from the given one on, with their answers."""
+        return map(self.entailed.answered, self.asked(epoch, start))
+
+    def asked(self, epoch: int, start: int = 0) -> Iterator[Gaps]:
+        """Yields the same batches without their answers."""
         random = generator(self._seed, f"epoch {epoch}")
         questions = self._questions(random)
         order = random.permutation(len(questions))
         size = self._config.batch
         for begin in range(start * size, len(order), size):
-            yield self.entailed.answered(questions.take(order[begin : begin + size]))
+            yield questions.take(order[begin : begin + size])
 
     def _questions(self, random: np.random.Generator) -> Gaps:
         """Samples the questions of an epoch; their answers are looked up batch by batch."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
-from starqe.model.embedding import InputEmbedding
+from starqe.model.embedding import InputEmbedding, MakeTable
 from starqe.model.noise import drop
 from starqe.model.space import Blocks
 from starqe.model.weights import normal, weight, xavier
@@ -118,10 +118,10 @@ class Transformer(Predictor):
 
     positions = POSITIONS
 
-    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int) -> None:
+    def __init__(self, config: PredictorConfig, entities: int, relations: int, seed: int, table: MakeTable = weight) -> None:
         super().__init__(config, entities, relations)
         width = config.width
-        self.embedding = InputEmbedding(entities + 1, width)  # the last row represents what is missing
+        self.embedding = InputEmbedding(entities + 1, width, table)  # the last row represents what is missing
         self.relation_embedding = InputEmbedding(relations + 1, width)
         self.pair = weight(width, 2 * width)
         self.role = weight(ENDS + 1, width)
