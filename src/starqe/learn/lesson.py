@@ -20,7 +20,7 @@ from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
 from starqe.learn.training_queries import Part, TrainingQueries
 from starqe.measure.baseline import FrequencyScorer
-from starqe.measure.evaluate import Measure, Scorer, evaluate, workers_for
+from starqe.measure.evaluate import Measure, Scorer, batch_for, evaluate, workers_for
 from starqe.measure.rows import ALL, Row
 from starqe.model import Encoder, collate
 from starqe.model.embedding import MakeTable, table
@@ -183,13 +183,18 @@ def buffer_bytes(config: LoopConfig, entities: int) -> int:
     if 0 < config.candidates <= entities // 2:
         columns = min(entities, config.candidates + MOST_ANSWERS * config.batch)
     loss = 128 * (2 if config.loss == "binary" else 1) * columns
-    return 4 * (loss + Measure().batch * workers_for(torch.get_num_threads()) * entities)
+    return 4 * loss + _ranking_bytes(entities)
 
 
 def evaluation_bytes(run: RunFolder[Any]) -> int:
     """Estimates the memory that ranking with the models of a run takes beyond the program and the graph: weights and scores."""
     weights = sum(file.stat().st_size for file in run.folder.rglob("weights.safetensors"))
-    return 2 * weights + Measure().batch * workers_for(torch.get_num_threads()) * len(run.graph.entities) * 4
+    return 2 * weights + _ranking_bytes(len(run.graph.entities))
+
+
+def _ranking_bytes(entities: int) -> int:
+    """Estimates the buffers of all threads that rank."""
+    return 4 * batch_for(entities, Measure().batch) * workers_for(torch.get_num_threads()) * entities
 
 
 def _first(table: QueryTable, count: int) -> QueryTable:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from starqe.learn.config import LoopConfig
 from starqe.learn.row_adam import RowAdam, decay_at
-from starqe.model.embedding import InputEmbedding, Table
+from starqe.model.embedding import InputEmbedding, RowGradient, Table, added_up
 
 
 class Optimizer:
@@ -30,6 +30,8 @@ class Optimizer:
             for name, weight in model.named_parameters()
             if isinstance(weight, Table)
         }
+        self._sums: dict[int, Tensor] = {}  # the gradients of several shards, by the number of the weight
+        self._of_rows: list[dict[str, RowGradient]] = []  # those of tables, shard by shard
 
     @property
     def dense(self) -> list[nn.Parameter]:
@@ -39,19 +41,37 @@ class Optimizer:
     def begin(self) -> None:
         """Forgets the gradients of the last step."""
         self.adam.zero_grad(set_to_none=True)
-        for rows in self.tables.values():
-            rows.table.parts = []
+        self._sums.clear()
+        self._of_rows.clear()
 
-    def gradients(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Returns the gradients of the touched rows of each table: rows, and one gradient each. (U,), (U, D)."""
-        return {name: rows.table.gradient() for name, rows in self.tables.items()}
+    def end_shard(self, is_only: bool) -> None:
+        """Notes the gradients of a shard of a batch. Each is computed by itself, so that processes add up the same numbers."""
+        self._of_rows.append({name: rows.table.gradient() for name, rows in self.tables.items()})
+        if is_only:
+            return
+        for number, weight in enumerate(self.dense):
+            if weight.grad is not None:
+                self._sums[number] = self._sums[number].add_(weight.grad) if number in self._sums else weight.grad.clone()
+                weight.grad = None
 
-    def norm(self, of_rows: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+    def end_batch(self) -> dict[str, RowGradient]:
+        """Puts the sums over the shards into the dense weights; returns those of the touched rows of each table."""
+        for number, weight in enumerate(self.dense):
+            if number in self._sums:
+                weight.grad = self._sums[number]
+        if len(self._of_rows) == 1:
+            return self._of_rows[0]
+        return {
+            name: added_up([found[name] for found in self._of_rows]) if self._of_rows else rows.table.gradient()
+            for name, rows in self.tables.items()
+        }
+
+    def norm(self, of_rows: Mapping[str, RowGradient]) -> Tensor:
         """Computes the norm of the whole gradient. ()."""
         found = [weight.grad for weight in self.dense if weight.grad is not None]
         return torch.nn.utils.get_total_norm([*found, *(gradient for _, gradient in of_rows.values())])
 
-    def step(self, of_rows: Mapping[str, tuple[Tensor, Tensor]], rate: float, norm: Tensor, done: int) -> None:
+    def step(self, of_rows: Mapping[str, RowGradient], rate: float, norm: Tensor, done: int) -> None:
         """Updates the weights after ``done`` steps, and their average."""
         if self._config.clip:
             torch.nn.utils.clip_grads_with_norm_(self.dense, self._config.clip, norm)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from starqe.errors import TrainingError
+from starqe.model.embedding import RowGradient, added_up
 
 LONGEST_WAIT = timedelta(hours=4)
 """Processes wait this long for each other: the first one validates and writes checkpoints alone."""
@@ -58,7 +59,7 @@ class Processes:
         for weight, gradient, processes in zip(weights, gradients, has.tolist(), strict=True):
             weight.grad = gradient if processes else None
 
-    def add_up_rows(self, rows: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def add_up_rows(self, rows: Tensor, gradient: Tensor) -> RowGradient:
         """Adds up the gradients of rows, each named once, over the processes; returns all rows, ascending. (U,), (U, D)."""
         if self.count == 1:
             return rows, gradient
@@ -66,12 +67,8 @@ class Processes:
         with _together():
             dist.all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
             counts = [int(size) for size in sizes]
-            all_rows = self._gathered(rows, max(counts))
-            all_gradients = self._gathered(gradient, max(counts))
-        found = torch.cat([part[:count] for part, count in zip(all_rows, counts, strict=True)])
-        touched, place = torch.unique(found, return_inverse=True)
-        total = gradient.new_zeros(len(touched), gradient.shape[1])
-        return touched, total.index_add_(0, place, torch.cat([part[:size] for part, size in zip(all_gradients, counts, strict=True)]))
+            parts = zip(self._gathered(rows, max(counts)), self._gathered(gradient, max(counts)), counts, strict=True)
+        return added_up([(of_process[:count], gradients[:count]) for of_process, gradients, count in parts])
 
     def _gathered(self, values: Tensor, most: int) -> list[Tensor]:
         """Returns the values of every process, padded to the length of the most."""

@@ -22,6 +22,7 @@ from starqe.learn.optimizer import Optimizer, below
 from starqe.learn.processes import ALONE, Processes
 from starqe.learn.run import RunFolder
 from starqe.learn.schedule import learning_rate
+from starqe.model.embedding import RowGradient
 from starqe.seed import derive
 
 REPORT_SECONDS = 5.0
@@ -175,10 +176,9 @@ class Trainer:
         """Learns from one batch of the lesson; returns the number of its queries."""
         rate = learning_rate(self._config, self.progress)
         self.optimizer.begin()
-        queries, loss = self._gradients(batch)
+        queries, loss, of_rows = self._gradients(batch)
         if not math.isfinite(loss):
             raise self._diverged("loss", rate)
-        of_rows = {name: self._processes.add_up_rows(*found) for name, found in self.optimizer.gradients().items()}
         norm = self.optimizer.norm(of_rows)
         if not math.isfinite(norm):
             raise self._diverged("gradient", rate)
@@ -189,8 +189,8 @@ class Trainer:
         self._loss += loss * queries
         return queries
 
-    def _gradients(self, batch: Any) -> tuple[int, float]:
-        """Computes the gradients of a batch, shard by shard; returns the number of its queries, and the mean loss over all of them.
+    def _gradients(self, batch: Any) -> tuple[int, float, dict[str, RowGradient]]:
+        """Computes the gradients of a batch, shard by shard; returns the number of its queries, their mean loss, and those of tables.
 
         The statistics of batch norm, which are not learned, become the mean of what the shards make of them.
         """
@@ -199,7 +199,8 @@ class Trainer:
         kept = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()] if len(shards) > 1 else []
         before, sums = [buffer.clone() for buffer in kept], [torch.zeros_like(buffer) for buffer in kept]
         total = torch.zeros((), device=self.device)
-        for number in processes.shards(len(shards)):
+        own = processes.shards(len(shards))
+        for number in own:
             part, count = shards[number]
             self.noise.manual_seed(derive(self._run.recipe.seed, f"noise of step {self.counters.step}, shard {number}"))
             for buffer, start in zip(kept, before, strict=True):
@@ -207,13 +208,15 @@ class Trainer:
             loss, _ = self.lesson.loss_per_query(self.model, part, self.noise)
             loss = loss if len(shards) == 1 else loss * (count / queries)
             loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.end_shard(len(own) == 1)
             total += loss.detach()
             for buffer, other in zip(kept, sums, strict=True):
                 other += buffer / len(shards)
+        of_rows = self.optimizer.end_batch()
         processes.add_up_gradients(self.optimizer.dense, [total, *sums])
         for buffer, mean in zip(kept, sums, strict=True):
             buffer.copy_(mean)
-        return queries, float(total)
+        return queries, float(total), {name: processes.add_up_rows(*found) for name, found in of_rows.items()}
 
     def _diverged(self, what: str, rate: float) -> TrainingError:
         return TrainingError(

@@ -30,6 +30,9 @@ Progress = Callable[[str, int, int], None]
 WORKERS = 8
 """The maximum number of batches that are processed at the same time; each needs its own buffer."""
 
+SCORE_BYTES = 1 << 27
+"""The maximum size of a buffer of scores."""
+
 _Job = tuple[str, QueryTable, Task]
 
 
@@ -90,6 +93,7 @@ def evaluate(
     """
     check_names(tables)
     settings = settings or Measure()
+    settings = settings.replace(batch=batch_for(entities, settings.batch))
     sums = {shape: Accumulator(settings.replicates, seed, shape) for shape in tables}
     classes = ByReduction(graph, settings, seed) if settings.by_reduction else None
     dropped = dict.fromkeys(tables, 0)
@@ -148,6 +152,11 @@ class ByReduction:
             found = report(self._sums[name], dict.fromkeys(self._sums[name], 0), **about)
             rows += [replace(row, reduction=name, dropped=None) for row in found]
         return rows
+
+
+def batch_for(entities: int, most: int) -> int:
+    """Returns the number of queries to score together, so that a row over all entities for each takes at most `SCORE_BYTES`."""
+    return max(1, min(most, SCORE_BYTES // (4 * max(entities, 1))))
 
 
 def workers_for(threads: int) -> int:

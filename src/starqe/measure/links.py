@@ -13,7 +13,7 @@ from torch import Tensor
 
 from starqe.errors import InputError
 from starqe.kg import SPLITS, Graph
-from starqe.measure.evaluate import Progress
+from starqe.measure.evaluate import Progress, batch_for
 from starqe.measure.metrics import Accumulator
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.rows import Row, report
@@ -118,11 +118,12 @@ def rank_links(
     """Ranks the tails and heads of statements; answers that are known in the given splits do not compete."""
     entailed = Entailed(graph.known(splits))
     candidates = _Candidates(graph, protocol.ends_only)
-    scores = torch.empty(BATCH, len(graph.entities))  # (B, V), for all batches
+    batch = batch_for(len(graph.entities), BATCH)
+    scores = torch.empty(batch, len(graph.entities))  # (B, V), for all batches
     sums = {name: Accumulator(replicates, seed, name) for name in ENDS}
     for name, position in ENDS.items():
-        for start in range(0, len(rows), BATCH):
-            asked = rows[start : start + BATCH]
+        for start in range(0, len(rows), batch):
+            asked = rows[start : start + batch]
             gaps = with_gap(graph, asked, position)
             own = Ragged(np.arange(len(asked) + 1), getattr(graph, name)[asked])
             others = entailed.answers(gaps, exactly=protocol.same_pairs)
@@ -145,7 +146,7 @@ class _Candidates:
         self._competing = torch.from_numpy(competing.astype(np.int64))
         self._place = np.full(len(graph.entities), -1, np.int32)
         self._place[competing] = np.arange(len(competing), dtype=np.int32)
-        self._buffer = torch.empty(0 if self._all else BATCH, len(competing))
+        self._buffer = torch.empty(0 if self._all else batch_for(len(graph.entities), BATCH), len(competing))
 
     def scores(self, scores: Tensor) -> Tensor:
         """Returns the columns of those that compete. (B, V) -> (B, candidates)."""

@@ -9,7 +9,7 @@ A `Table` has no dense gradient: with sampled negatives a batch touches few of i
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from torch import Tensor, nn
 from starqe.model.noise import drop
 from starqe.model.weights import normal, weight
 
+RowGradient = tuple[Tensor, Tensor]
+"""Rows of a table, and their gradients: (U,), (U, D)."""
+
 
 class Table(nn.Parameter):
     """An embedding of float16 rows that is trained row by row: it collects the gradients of the rows that batches touch.
@@ -27,17 +30,22 @@ class Table(nn.Parameter):
     smaller than half the distance to the next float16.
     """
 
-    parts: list[tuple[Tensor, Tensor]]
-    """Rows, possibly repeated, and their gradients, as `backward` finds them: (N,), (N, D)."""
+    parts: list[RowGradient]
+    """What `backward` finds; rows may be repeated."""
 
-    def gradient(self) -> tuple[Tensor, Tensor]:
-        """Returns the rows that were touched, ascending, with their gradients, and forgets them: (U,), (U, D)."""
+    def gradient(self) -> RowGradient:
+        """Returns the gradients of the rows that were touched, and forgets them."""
         parts, self.parts = self.parts, []
-        if not parts:
-            return torch.empty(0, dtype=torch.int64, device=self.device), torch.empty(0, self.shape[1], device=self.device)
-        rows, place = torch.unique(torch.cat([index for index, _ in parts]), return_inverse=True)
-        total = torch.zeros(len(rows), self.shape[1], device=self.device)
-        return rows, total.index_add_(0, place, torch.cat([gradient for _, gradient in parts]))
+        return (
+            added_up(parts) if parts else (torch.empty(0, dtype=torch.int64, device=self.device), self.new_empty(0, self.shape[1]).float())
+        )
+
+
+def added_up(parts: Sequence[RowGradient]) -> RowGradient:
+    """Adds up the gradients of rows that occur several times, in the order of the parts."""
+    rows, place = torch.unique(torch.cat([index for index, _ in parts]), return_inverse=True)
+    gradients = torch.cat([gradient for _, gradient in parts])
+    return rows, gradients.new_zeros(len(rows), gradients.shape[1]).index_add_(0, place, gradients)
 
 
 MakeTable = Callable[[int, int], nn.Parameter]
