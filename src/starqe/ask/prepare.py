@@ -38,6 +38,10 @@ TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
 """The number of training queries per shape: at most, per minute of a shorter fit, and at least."""
 SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
+LARGE = 200_000
+"""Graphs with more entities train narrower embeddings, row by row, with other queries in every epoch."""
+QUESTIONS_OF_LARGE = 400_000
+"""The number of questions per epoch of the one-hop predictor of such a graph: it is validated after each."""
 ENCODER_SHARE = 0.5
 """The share of the training time that the encoder has; the one-hop predictor has the rest."""
 LEAST_TRAINING = 0.2
@@ -126,9 +130,12 @@ def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0, queries: int
     size = ["train.batch=128", "train.average=0.99"] if len(graph.entities) < SMALL else []
     steps = ["train.learning_rate=2e-3"] if size else []
     names = ", ".join(f'"{shape}"' for shape in shapes)
-    drawn = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"]
+    drawn, asked = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"], []
+    if len(graph.entities) > LARGE:
+        size = ["model.width=64", "train.optimizer=rows"]
+        drawn, asked = [*drawn, "train.redraw=true"], [f"train.questions_per_epoch={QUESTIONS_OF_LARGE}"]
     encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
-    return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size])
+    return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size, *asked])
 
 
 def with_validation(graph: Graph, seed: int = 0) -> Graph:

@@ -28,6 +28,18 @@ class Known:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def with_at_least(self, pairs: int) -> "Known":
+        """Returns look-ups over the known statements that have at least this many qualifier pairs; they are kept, with their indexes."""
+        if pairs <= 0:
+            return self
+        if pairs not in self._parts:
+            self._parts[pairs] = Known(self.graph, self.rows[self.graph.pairs.counts[self.rows] >= pairs])
+        return self._parts[pairs]
+
+    @cached_property
+    def _parts(self) -> dict[int, "Known"]:
+        return {}
+
     def build_indexes(self) -> None:
         """Builds all indexes now, so that no look-up has to wait for one."""
         for name in ("_head", "_tail", "_relation", "_relation_head", "_relation_tail", "_triple", "_pair", "_owner"):

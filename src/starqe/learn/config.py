@@ -84,6 +84,8 @@ class TrainConfig(LoopConfig):
     """The maximum number of auxiliary queries per direction and epoch."""
     varied_per_shape: int = pydantic.Field(default=0, ge=0)
     """The number of further queries per shape, sampled from all training statements: edges in either direction, none to two qualifiers."""
+    redraw: bool = False
+    """Whether these are sampled anew for every epoch."""
     drop_last: bool = False
     """Whether the last batch of an epoch is left out if it is not full; an epoch has at least one batch."""
     validation_queries: int = pydantic.Field(default=500, ge=0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -14,42 +15,50 @@ from starqe.queries.shape import ONE_HOP
 from starqe.queries.table import one_hop_table
 from starqe.queries.variants import Variant
 from starqe.ragged import IntArray, Ragged
-from starqe.seed import generator
+from starqe.seed import derive, generator
 
 Part = tuple[QueryTable, IntArray]
 """A table and some of its rows, as `collate` takes them."""
 
 
-def one_hop_tables(graph: Graph, qualified: bool, seed: int) -> list[QueryTable]:
+def one_hop_tables(graph: Graph, qualified: bool, seed: int, lazily: bool = False) -> list[QueryTable]:
     """Makes the one-hop queries of all training statements: a table of tails asked for, and one of heads.
 
     Every distinct (head, relation) of train is a query, with all its tails in train as answers; the same for tails. If
     they may be qualified, each statement with qualifiers adds one query with a random non-empty subset of them, and its
-    answers are those of all statements that have the subset.
+    answers are those of all statements that have the subset. Finding them takes the longest; done lazily, they are left out.
     """
     rows = graph.known(["train"]).rows
     tables = []
     ends: tuple[tuple[Side, IntArray, IntArray], ...] = (("head", graph.head, graph.tail), ("tail", graph.tail, graph.head))
     for side, given, wanted in ends:
-        keys = np.stack([given[rows], graph.relation[rows]], axis=1)
-        constants, query = np.unique(keys, axis=0, return_inverse=True)
-        answers = _grouped(query.ravel(), wanted[rows], len(constants))
-        tables.append(one_hop_table(side, constants[:, 0].copy(), constants[:, 1].copy(), Ragged.empty(len(constants), 2), answers))
+        relations = len(graph.relations)
+        keys, query = np.unique(given[rows].astype(np.int64) * relations + graph.relation[rows], return_inverse=True)
+        answers = _grouped(query, wanted[rows], len(keys))
+        node, relation = ((keys // relations).astype(np.int32), (keys % relations).astype(np.int32))
+        tables.append(one_hop_table(side, node, relation, Ragged.empty(len(keys), 2), answers))
         if qualified:
-            tables.append(_qualified(graph, side, given, seed))
+            drawn = _qualified(graph, side, given, seed)
+            tables.append(drawn if lazily else answered(graph, drawn))
     return tables
 
 
 def _qualified(graph: Graph, side: Side, given: IntArray, seed: int) -> QueryTable:
-    """Makes one query per training statement with qualifiers, with a random subset of them; all known answers count."""
+    """Makes one query per training statement with qualifiers, with a random subset of them, and without answers."""
     known = graph.known(["train"])
     random = generator(seed, f"qualified one-hop {ONE_HOP[side].name}")
     rows = known.rows[graph.pairs.counts[known.rows] > 0]
     pairs = graph.pairs.take(rows)
     kept = random.random(len(pairs.items)) < 0.5
     kept[pairs.offsets[:-1] + random.integers(0, np.maximum(pairs.counts, 1))] = True  # never none
-    table = one_hop_table(side, given[rows], graph.relation[rows], pairs.where(kept))
-    return replace(table, answers=answer_rows(known, table))
+    return one_hop_table(side, given[rows], graph.relation[rows], pairs.where(kept))
+
+
+def answered(graph: Graph, table: QueryTable) -> QueryTable:
+    """Returns a table with all answers that the training statements entail, if it has none yet."""
+    if len(table.answers.items):
+        return table
+    return replace(table, answers=answer_rows(graph.known(["train"]), table))
 
 
 def _grouped(group: IntArray, values: IntArray, count: int) -> Ragged:
@@ -84,54 +93,89 @@ def varied_tables(graph: Graph, shape: Shape, count: int, seed: int) -> list[Que
 class TrainingQueries:
     """The pool of training queries, with a new sample in a new order for every epoch.
 
-    The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run has the same.
+    The sample of an epoch depends on the seed and the number of the epoch alone, so a resumed run has the same. What is sampled from
+    the statements of a large graph has no end: with ``redraw``, every epoch has other queries, which are sampled when it begins.
     """
 
     def __init__(self, graph: Graph, queries: Mapping[str, QueryTable], config: TrainConfig, seed: int) -> None:
-        auxiliary = one_hop_tables(graph, config.one_hop == "varied", seed) if config.one_hop != "none" else []
-        self._groups: list[tuple[list[QueryTable], int]] = []
+        self._graph, self._config, self._seed = graph, config, seed
+        lazily = config.variant == "qualified"
+        auxiliary = one_hop_tables(graph, config.one_hop == "varied", seed, lazily) if config.one_hop != "none" else []
+        self._fixed: list[tuple[list[QueryTable], int]] = []
+        self._varied: list[Shape] = []
         for table in queries.values():
-            self._groups.append(([part for part, _ in as_variant(table, config.variant, graph)], config.queries_per_shape))
+            self._fixed.append(([part for part, _ in as_variant(table, config.variant, graph)], config.queries_per_shape))
             if config.varied_per_shape:
-                drawn = varied_tables(graph, table.shape, config.varied_per_shape, seed)
-                parts = [part for more in drawn for part, _ in as_variant(more, config.variant, graph)]
-                self._groups.append((parts, config.queries_per_shape))
+                self._varied.append(table.shape)
         for shape in ONE_HOP.values():
             parts = [part for table in auxiliary if table.shape == shape for part, _ in as_variant(table, config.variant, graph)]
             if parts:
-                self._groups.append((parts, config.one_hop_per_direction))
-        self._batch, self._seed, self._drop_last = config.batch, seed, config.drop_last
-        self.tables = [table for tables, _ in self._groups for table in tables]
+                self._fixed.append((parts, config.one_hop_per_direction))
+        self._drawn = 0, self._draw(0)
+
+    def _draw(self, epoch: int) -> list[tuple[list[QueryTable], int]]:
+        """Samples the further queries of an epoch; without ``redraw``, all epochs have the same."""
+        config, seed = self._config, self._seed if epoch == 0 else derive(self._seed, f"queries of epoch {epoch}")
+        groups = []
+        for shape in self._varied:
+            drawn = varied_tables(self._graph, shape, config.varied_per_shape, seed)
+            parts = [part for more in drawn for part, _ in as_variant(more, config.variant, self._graph)]
+            groups.append((parts, config.queries_per_shape))
+        return groups
+
+    def _groups(self, epoch: int) -> list[tuple[list[QueryTable], int]]:
+        """Returns the tables of an epoch, in groups with the number of queries to take of each at most."""
+        wanted = epoch if self._config.redraw else 0
+        if self._drawn[0] != wanted:
+            self._drawn = wanted, self._draw(wanted)
+        return [*self._fixed, *self._drawn[1]]
 
     @property
+    def tables(self) -> list[QueryTable]:
+        """The tables of the current epoch."""
+        return [table for tables, _ in self._groups(self._drawn[0]) for table in tables]
+
+    @cached_property
     def per_epoch(self) -> int:
-        """The number of queries per epoch."""
-        drawn = sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups)
-        return drawn - drawn % self._batch if self._drop_last and drawn >= self._batch else drawn
+        """The number of queries per epoch; of the first, if others are sampled for the next ones."""
+        return self._limited(sum(min(limit, sum(map(len, tables))) for tables, limit in self._groups(self._drawn[0])))
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of batches per epoch."""
-        return -(-self.per_epoch // self._batch)
+        return -(-self.per_epoch // self._config.batch)
+
+    def _limited(self, count: int) -> int:
+        return count - count % self._config.batch if self._config.drop_last and count >= self._config.batch else count
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[list[Part]]:
         """Yields the batches of an epoch, from the given one on."""
-        random = generator(self._seed, f"epoch {epoch}")
-        tables, rows, first = [], [], 0
-        for group, limit in self._groups:
+        random, size = generator(self._seed, f"epoch {epoch}"), self._config.batch
+        tables: list[QueryTable] = []
+        numbers, rows = [], []
+        for group, limit in self._groups(epoch):
             sizes = [len(table) for table in group]
             drawn = random.choice(sum(sizes), min(limit, sum(sizes)), replace=False, shuffle=False)
             bounds = np.cumsum([0, *sizes])
             place = np.searchsorted(bounds, drawn, "right") - 1
-            tables.append(first + place)
+            numbers.append(len(tables) + place)
             rows.append(drawn - bounds[place])
-            first += len(group)
-        table, row = np.concatenate(tables), np.concatenate(rows)
+            tables += group
+        number, row = np.concatenate(numbers), np.concatenate(rows)
+        tables, row = self._answered(tables, number, row)
         order = random.permutation(len(row))
-        order = order[: self.per_epoch]
-        for begin in range(start * self._batch, len(order), self._batch):
-            chosen = order[begin : begin + self._batch]
-            yield _parts(self.tables, table[chosen], row[chosen])
+        order = order[: self._limited(len(row))]
+        for begin in range(start * size, len(order), size):
+            chosen = order[begin : begin + size]
+            yield _parts(tables, number[chosen], row[chosen])
+
+    def _answered(self, tables: list[QueryTable], number: IntArray, row: IntArray) -> tuple[list[QueryTable], IntArray]:
+        """Finds the answers of chosen queries whose tables have none; returns the tables and the rows as they are then."""
+        for i, table in enumerate(tables):
+            own = np.flatnonzero(number == i)
+            if len(own) and not len(table.answers.items):
+                row[own], tables[i] = np.arange(len(own)), answered(self._graph, table.take(row[own]))
+        return tables, row
 
 
 def _parts(tables: Sequence[QueryTable], table: IntArray, row: IntArray) -> list[Part]:

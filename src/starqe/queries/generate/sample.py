@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from starqe.errors import UnsupportedError
-from starqe.kg import Graph, Known
+from starqe.kg import Graph
 from starqe.queries.exact.answering import answer_rows, easy_and_hard
 from starqe.queries.generate.engine import CONTEXT
 from starqe.queries.generate.settings import QuerySettings
@@ -136,10 +136,9 @@ class _Walk:
         counts = [(max(fewest, least), max(most, least)) for (fewest, most), least in zip(counts, values, strict=True)]
         self._graph, self._shape, self._counts, self._seed = graph, shape, counts, seed
         self._split = split
-        pairs = graph.pairs.counts
         # The statements that have enough pairs for an edge, of the new split and of the whole context.
-        self._new = [_having(graph, graph.known([split]), pairs, fewest) for fewest, _ in counts]
-        self._context = [_having(graph, graph.known(CONTEXT[split]), pairs, fewest) for fewest, _ in counts]
+        self._new = [graph.known([split]).with_at_least(fewest) for fewest, _ in counts]
+        self._context = [graph.known(CONTEXT[split]).with_at_least(fewest) for fewest, _ in counts]
 
     def draw(self, count: int, round_: int) -> QueryTable:
         """Samples about ``count`` queries, without answers; fewer where walks end early."""
@@ -238,10 +237,6 @@ class _Walk:
         place[order] = pairs.within
         kept = pairs.where(place < wanted[pairs.owner])
         return QueryTable(shape, anchors, graph.relation[rows], kept, Ragged.empty(len(rows)), {}, graph.pair_relation[opened])
-
-
-def _having(graph: Graph, known: Known, pairs: IntArray, fewest: int) -> Known:
-    return known if fewest == 0 else Known(graph, known.rows[pairs[known.rows] >= fewest])
 
 
 def _key(table: QueryTable, row: int) -> bytes:

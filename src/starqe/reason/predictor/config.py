@@ -67,6 +67,8 @@ class PredictorTrainConfig(LoopConfig):
     """Questions for the value of a pair per epoch, as a share of the statements; at most one per statement with pairs."""
     relation_share: float = pydantic.Field(default=0.05, ge=0, le=1)
     """Questions for the main relation per epoch, as a share of the statements."""
+    questions_per_epoch: int = pydantic.Field(default=0, ge=0)
+    """The maximum number of questions per epoch, a new sample for each; 0 asks all."""
     validation_questions: int = pydantic.Field(default=1_000, ge=0)
     """The number of validation statements whose tail and head are asked for after each epoch, all pairs given; 0 keeps the last weights."""
 

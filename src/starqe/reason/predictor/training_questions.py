@@ -44,12 +44,25 @@ class TrainingQuestions:
         self._plain = {position: self._without_pairs(*of) for position, of in asked.items()}
         self._values = min(len(self._paired[TAIL]), round(config.value_share * len(self._all)))
         self._relations = round(config.relation_share * len(self._between))
+        self._share = 1.0
+        if config.questions_per_epoch:
+            self._share = min(1.0, config.questions_per_epoch / max(1, self.per_epoch))
 
     @property
     def per_epoch(self) -> int:
         """The number of questions per epoch."""
         ends = (*(rows for rows, _ in self._plain.values()), *self._paired.values())
-        return sum(map(len, ends)) + self._values + self._relations
+        return sum(self._share_of(len(rows)) for rows in ends) + self._share_of(self._values) + self._share_of(self._relations)
+
+    def _share_of(self, count: int) -> int:
+        """Returns how many of these questions an epoch asks."""
+        return count if self._share == 1 else round(self._share * count)
+
+    def _some(self, rows: IntArray, random: np.random.Generator) -> IntArray:
+        """Samples the places of the questions that an epoch asks, among those of one kind."""
+        if self._share == 1:
+            return np.arange(len(rows))
+        return random.choice(len(rows), self._share_of(len(rows)), replace=False, shuffle=False)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -73,12 +86,15 @@ class TrainingQuestions:
         """Samples the questions of an epoch; their answers are looked up batch by batch."""
         graph, parts = self._graph, []
         for position, (plain, weight) in self._plain.items():
+            chosen = self._some(plain, random)
+            plain, weight = plain[chosen], None if weight is None else weight[chosen]
             parts.append(replace(with_gap(graph, plain, position, np.zeros(self._counts[plain].sum(), bool)), weight=weight))
-            parts.append(with_gap(graph, self._paired[position], position, self._draw(self._paired[position], random)))
-        rows = random.choice(self._paired[TAIL], self._values, replace=False, shuffle=False)
+            paired = self._paired[position][self._some(self._paired[position], random)]
+            parts.append(with_gap(graph, paired, position, self._draw(paired, random)))
+        rows = random.choice(self._paired[TAIL], self._share_of(self._values), replace=False, shuffle=False)
         before = np.cumsum(self._counts[rows]) - self._counts[rows]
         parts.append(with_gap(graph, rows, VALUE, self._draw(rows, random), before + random.integers(0, self._counts[rows])))
-        rows = random.choice(self._between, self._relations, replace=False, shuffle=False)
+        rows = random.choice(self._between, self._share_of(self._relations), replace=False, shuffle=False)
         parts.append(with_gap(graph, rows, RELATION, self._draw(rows, random)))
         return stack_gaps(parts)
 
