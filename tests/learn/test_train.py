@@ -18,7 +18,7 @@ from starqe.errors import ConfigError, MismatchError, QueryError, StorageError, 
 from starqe.kg import Statement, graph_of, save_graph
 from starqe.learn import PRESETS, QueryLesson, Recipe, Run, Trainer, preset
 from starqe.learn.config import TrainConfig
-from starqe.learn.train import learning_rate
+from starqe.learn.steps.schedule import learning_rate
 from tests.learn.resuming import train_steps, train_the_rest
 
 MakeTrainer = Callable[..., Trainer]

@@ -15,7 +15,7 @@ from starqe.folders import locked
 if TYPE_CHECKING:
     from starqe.learn import Lesson, TrainConfig, Trainer
     from starqe.learn.config import AnyRecipe
-    from starqe.learn.processes import Processes
+    from starqe.learn.steps.distributed import Processes
     from starqe.queries import QueryTable
     from starqe.reason.predictor.run import AnyRun
 
@@ -47,7 +47,7 @@ def train(
         raise typer.BadParameter("give a recipe: either CONFIG.toml before GRAPH, or --preset NAME")
     import torch
 
-    from starqe.learn.processes import joined
+    from starqe.learn.steps.distributed import joined
     from starqe.serve.running.memory import limit
 
     if threads:

@@ -18,10 +18,10 @@ from starqe.learn.device import training_device
 from starqe.learn.interrupt import deferred_signals
 from starqe.learn.lesson import POOLED, Lesson, Validation
 from starqe.learn.memory_limit import check_memory
-from starqe.learn.optimizer import Optimizer, below
-from starqe.learn.processes import ALONE, Processes
 from starqe.learn.run import RunFolder
-from starqe.learn.schedule import learning_rate
+from starqe.learn.steps.distributed import ALONE, Processes
+from starqe.learn.steps.optimizer import Optimizer, below
+from starqe.learn.steps.schedule import learning_rate
 from starqe.model.embedding import RowGradient
 from starqe.seed import derive
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from starqe.learn.config import LoopConfig
-from starqe.learn.row_adam import RowAdam, decay_at
+from starqe.learn.steps.row_adam import RowAdam, decay_at
 from starqe.model.embedding import InputEmbedding, RowGradient, Table, added_up
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from starqe.errors import ConfigError
 from starqe.learn import QueryLesson, Recipe, Run, Trainer
-from starqe.learn.row_adam import RowAdam, decay_at, log_kept
+from starqe.learn.steps.row_adam import RowAdam, decay_at, log_kept
 from starqe.model.embedding import Table, table
 from starqe.model.noise import round_to_half
 

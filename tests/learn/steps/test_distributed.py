@@ -14,9 +14,9 @@ import torch
 from starqe.errors import ConfigError
 from starqe.kg import save_graph
 from starqe.learn import Run, Trainer
-from starqe.learn.processes import ALONE, Processes, joined
+from starqe.learn.steps.distributed import ALONE, Processes, joined
 from starqe.reason.predictor.run import PredictorRun
-from tests.learn.loss_curve import losses, trainer_of
+from tests.learn.steps.loss_curve import losses, trainer_of
 from tests.places import ROOT
 
 ROWS = ("train.optimizer=rows", "train.candidates=12", "train.average=0.9")
@@ -37,7 +37,7 @@ def of_two_processes(*words: str) -> list[float]:
     """Starts two processes as torchrun does; returns what the first one prints."""
     port = str(free_port())
     common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.learn.loss_curve", *words]
+    command = [sys.executable, "-m", "tests.learn.steps.loss_curve", *words]
     started = [
         subprocess.Popen(
             command, env={**common, "RANK": rank, "LOCAL_RANK": rank}, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Trains some steps and prints the loss of each as JSON: ``python -m tests.learn.loss_curve KIND FOLDER STEPS SETTING...``.
+"""Trains some steps and prints the loss of each as JSON: ``python -m tests.learn.steps.loss_curve KIND FOLDER STEPS SETTING...``.
 
 Alone, or as one of several processes, which ``torchrun`` would start.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from starqe.learn import QueryLesson, Recipe, Run, Trainer
-from starqe.learn.processes import Processes, joined
+from starqe.learn.steps.distributed import Processes, joined
 from starqe.queries import SHAPES, sample
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson

@@ -1,0 +1,1 @@
+"""Steps of training: how gradients become new weights, in one process or several."""
