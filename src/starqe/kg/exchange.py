@@ -14,7 +14,7 @@ from pyoxigraph import RdfFormat
 
 from starqe.errors import InputError
 from starqe.kg.formats.bulk_csv import is_neo4j, is_neptune, read_bulk_csv, write_neo4j
-from starqe.kg.formats.graphml import is_graphml, read_graphml
+from starqe.kg.formats.graphml import is_graphml, read_graphml, write_graphml
 from starqe.kg.formats.graphson import is_graphson, read_graphson
 from starqe.kg.formats.hypergraph import write_hypergraph
 from starqe.kg.formats.kgtk import is_kgtk, read_kgtk, write_kgtk
@@ -86,7 +86,7 @@ FORMS = {
     "kgtk": Form((), "edge files of KGTK, qualifiers as edges about edges", read_kgtk, write_kgtk, True, is_kgtk),
     "neo4j": Form((), "tables of nodes and edges as Neo4j loads them", read_bulk_csv, write_neo4j, True, is_neo4j),
     "neptune": Form((), "tables of nodes and edges as Neptune loads them", read_bulk_csv, recognise=is_neptune),
-    "graphml": Form((".graphml",), "GraphML", read_graphml, recognise=is_graphml),
+    "graphml": Form((".graphml",), "GraphML", read_graphml, write_graphml, True, is_graphml),
     "table": Form((".parquet",), "a table (CSV, TSV, Parquet, JSON Lines) whose columns are named by the user", read_table),
     "nary": Form((), "n-ary facts in JSON, as WikiPeople and JF17K have them", read_nary, write_nary, True, is_nary),
     "jsonl": Form((".jsonl", ".ndjson"), "one statement per line, in JSON", read_json_lines, write_json_lines, content_decides=True),

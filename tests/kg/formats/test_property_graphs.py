@@ -3,13 +3,15 @@ import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from warnings import catch_warnings
 from xml.etree import ElementTree
 
+import networkx
 import pytest
 from hypothesis import given
 
 from starqe.errors import InputError
-from starqe.kg import FORMS, Statement, export_graph
+from starqe.kg import FORMS, Statement, export_graph, graph_of
 from starqe.kg import import_graph as import_with_literals
 from starqe.kg import literal as types
 from starqe.kg.literal import Literal
@@ -162,8 +164,8 @@ def test_graphml_of_other_tools_and_malformed_graphml(tmp_path):
     assert report.left_out == {"xsd:double": {"weight": 1}}
     assert report.records == {"hyperedge": 1}
     assert graph.entities.label(graph.entities.id("a")) == "Ann"
-    path.write_text(body.format('<edge source="a"/>'))
-    with pytest.raises(InputError, match="edge 6 of the file: an identifier is one line of text, found ''"):
+    path.write_text(body.format('\n<node id="c"/>\n<edge source="a"/>'))
+    with pytest.raises(InputError, match=r"a.graphml:3: edge: an identifier is one line of text, found ''"):
         import_graph(path)
     assert import_graph(path, on_error="skip")[1].skipped == 1
     path.write_text(body.format("<node"))
@@ -247,6 +249,56 @@ def test_properties_of_properties_dates_and_lists_of_graphson(tmp_path):
     with pytest.raises(InputError, match=r"graph.json:2 \(byte [\d,]+\): a record is a vertex or an edge of GraphSON"):
         import_graph(path)
     assert import_graph(path, on_error="skip")[1].skipped == 1
+
+
+def test_defaults_of_graphml_count_and_drawings_are_left_out(tmp_path):
+    (tmp_path / "a.graphml").write_text(
+        '<graphml xmlns:y="urn:y"><key id="c" for="node" attr.name="colour"><default>red</default></key>'
+        '<key id="w" for="edge" attr.name="weight" attr.type="int"><desc>heavy</desc><default>1</default></key><key id="g"/>'
+        '<graph><node id="a"><data key="g">\n<y:ShapeNode><y:data key="c">blue</y:data></y:ShapeNode>\n</data></node>'
+        '<node id="b"><data key="c">blue</data><graph><node id="c"/></graph></node>'
+        '<edge source="a" target="b"/><edge source="b" target="a"><data key="w">2</data></edge></graph></graphml>'
+    )
+    graph, report = import_with_literals(tmp_path / "a.graphml")
+    assert set(graph.statements("train")) == {
+        Statement("a", "colour", Literal("red")),
+        Statement("b", "colour", Literal("blue")),
+        Statement("c", "colour", Literal("red")),
+        Statement("a", "edge", "b", (("weight", Literal("1", types.INTEGER)),)),
+        Statement("b", "edge", "a", (("weight", Literal("2", types.INTEGER)),)),
+    }
+    assert report.records == {"data that is no text": 1}
+
+
+def test_an_export_as_graphml_is_read_by_another_library(tmp_path):
+    born = Literal("1867-11-07", types.DATE)
+    statements = [
+        Statement("Curie & Co", "award", "Prize", (("for", "a;b"), ("for", "c%"), ("in", born))),
+        Statement("Curie & Co", "born", born),
+    ]
+    files = export_graph(graph_of(statements, valid=[Statement("x", "r", "y")]), tmp_path / "out", "graphml")
+    assert [file.name for file in files] == ["train.graphml", "valid.graphml"]
+    with catch_warnings(action="ignore"):
+        read = networkx.read_graphml(tmp_path / "out" / "train.graphml")
+    date = '"1867-11-07"^^xsd:date'
+    assert set(read.nodes) == {"Curie & Co", "Prize", "a;b", "c%", date}
+    assert read.get_edge_data("Curie & Co", "Prize") == {"labelE": "award", "->for": "a%3Bb;c%25", "->in": date}
+    assert read.get_edge_data("Curie & Co", date) == {"labelE": "born"}
+    assert set(import_with_literals(tmp_path / "out")[0].statements("train")) == set(statements)
+
+
+def test_a_character_that_xml_does_not_have_is_refused_on_export(tmp_path):
+    with pytest.raises(InputError, match=r"XML has no character U\+FFFE, found 'a\\ufffe'. Choose another form"):
+        export_graph(graph_of([Statement("a\ufffe", "r", "b")]), tmp_path / "out", "graphml")
+    assert not (tmp_path / "out").exists()
+
+
+@given(graph=graphs())
+def test_graphml_written_and_read_again_gives_the_same_graph(tmp_path_factory, graph):
+    folder = tmp_path_factory.mktemp("graphml") / "out"
+    export_graph(graph, folder, "graphml")
+    again, report = import_graph(folder)
+    assert (again.fingerprint, report.skipped) == (graph.fingerprint, 0)
 
 
 @given(graph=graphs())
