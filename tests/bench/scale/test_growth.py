@@ -82,8 +82,8 @@ def test_every_step_of_a_small_world_reports_what_it_measured(tmp_path, monkeypa
     assert found["import"]["units"] == found["open"]["units"] == statements
     assert 100 <= found["draw"]["units"] <= 700
     assert found["train"]["units"] > 0
-    assert found["index"]["recall"] >= 0.97
+    assert found["index"]["recall"] >= 0.96
     assert found["ask"]["recall"] == found["index"]["recall"]
-    assert found["retrieve"]["recall"] >= 0.97
+    assert found["retrieve"]["recall"] >= 0.96
     assert all(report["cpu_us_per_unit"] > 0 for step, report in found.items() if step != "write")
     assert 0 < found["retrieve"]["p50_ms"] <= found["retrieve"]["p99_ms"]
