@@ -32,7 +32,8 @@ QUERIES, DRAWN = 200, 5_000
 """The number of questions that are asked, and of training queries per shape that are drawn for the measurement of drawing."""
 COUNT = 100
 """The number of best entities that a question asks for."""
-RECIPE = (f"model.width={WIDTH}", "train.candidates=4096", "train.validation_queries=0", "train.average=0", "train.varied_per_shape=0")
+RECIPE = (f"model.width={WIDTH}", "train.optimizer=rows", "train.validation_queries=0", "train.average=0", "train.varied_per_shape=0")
+"""What the trained encoder has other than the preset ``starqe-ask``."""
 _EXACT = 20  # questions that are also asked by exact search
 _NOISE = 0.5
 """The noise of stand-in rows and questions, next to centres of length 1. With it, as large a share of the lists has to be visited at 47,155
