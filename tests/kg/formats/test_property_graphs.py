@@ -270,6 +270,13 @@ def test_defaults_of_graphml_count_and_drawings_are_left_out(tmp_path):
     assert report.records == {"data that is no text": 1}
 
 
+def test_too_many_defaults_of_graphml_are_refused(tmp_path):
+    keys = "".join(f'<key id="k{number}"><default>x</default></key>' for number in range(101))
+    (tmp_path / "a.graphml").write_text(f'<graphml>{keys}<graph><node id="a"/></graph></graphml>')
+    with pytest.raises(InputError, match=r"a\.graphml: at most 100 properties have defaults, found more"):
+        import_graph(tmp_path / "a.graphml")
+
+
 def test_an_export_as_graphml_is_read_by_another_library(tmp_path):
     born = Literal("1867-11-07", types.DATE)
     statements = [

@@ -31,6 +31,8 @@ from starqe.kg.statement import SPLITS
 MAX_LINE = 64 * 2**20
 BLOCK = 2**20
 """Number of bytes parsed at a time. The parser looks at an unfinished tag again with every block, so small ones take long."""
+MAX_DEFAULTS = 100
+"""The maximum number of properties with defaults: every node or edge has them, so that a small file could make a huge graph."""
 KINDS = ("node", "edge", "hyperedge")
 NODE_LABELS = ("labelV", "labels")
 EDGE_TYPES = ("labelE", "label", "type")
@@ -53,7 +55,6 @@ class _Key:
     type: str = "string"
     of: str = "all"
     """The elements that have it: node, edge, or all."""
-    default: str | None = None
 
 
 @dataclass
@@ -71,11 +72,13 @@ class _Parser:
 
     def __init__(self) -> None:
         self.keys: dict[str, _Key] = {}
+        self._defaults: dict[str, str] = {}
         self.finished: list[_Element] = []
         self.drawings = 0
         """The number of data with elements instead of text, as yEd writes them."""
         self._open: list[_Element] = []
         self._path: list[str] = []
+        self._data_at: int | None = None  # the depth of the data that is open
         self._key, self._text, self._is_text = "", [""], True
         self._parser = expat.ParserCreate(namespace_separator="}")
         self._parser.buffer_text = True
@@ -88,12 +91,13 @@ class _Parser:
 
         Raises:
             expat.ExpatError: The document is not XML.
+            ValueError: Too many properties have defaults.
         """
         self._parser.Parse(block, not block)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition("}")[2]
-        if "data" in self._path:
+        if self._data_at is not None:
             self._is_text = False
         elif tag == "key":
             self._key = attributes.get("id", "")
@@ -102,17 +106,19 @@ class _Parser:
         elif tag in KINDS:
             self._open.append(_Element(tag, self._parser.CurrentLineNumber, attributes))
         elif tag == "data":
-            self._key, self._is_text = attributes.get("key", ""), True
+            self._key, self._is_text, self._data_at = attributes.get("key", ""), True, len(self._path)
         self._path.append(tag)
         self._text.clear()
 
     def _end(self, _name: str) -> None:
         tag = self._path.pop()
-        text = "".join(self._text)
-        if "data" in self._path:
+        if self._data_at is not None and self._data_at < len(self._path):
             return
+        self._data_at, text = None, "".join(self._text)
         if tag == "default" and self._path[-1:] == ["key"]:
-            self.keys[self._key].default = text
+            self._defaults[self._key] = text
+            if len(self._defaults) > MAX_DEFAULTS:
+                raise ValueError(f"at most {MAX_DEFAULTS} properties have defaults, found more")
         elif tag == "data" and self._open and self._path[-1] in KINDS:
             if self._is_text:
                 self._open[-1].data.append((self._key, text))
@@ -124,11 +130,7 @@ class _Parser:
     def properties(self, element: _Element) -> list[tuple[str, str | Literal]]:
         """Returns the properties of an element: those that it has, and the defaults of others that are declared."""
         told = {key for key, _ in element.data}
-        defaults = [
-            (id_, key.default)
-            for id_, key in self.keys.items()
-            if key.default is not None and id_ not in told and key.of in (element.kind, "all")
-        ]
+        defaults = [(id_, text) for id_, text in self._defaults.items() if id_ not in told and self.keys[id_].of in (element.kind, "all")]
         pairs: list[tuple[str, str | Literal]] = []
         for id_, text in (*element.data, *defaults):
             key = self.keys.get(id_, _Key(id_))
@@ -154,6 +156,8 @@ def read_graphml(task: ImportTask, path: Path, split: str) -> None:
                 parser.feed(block)
             except expat.ExpatError as error:
                 raise InputError(f"{path}:{error.lineno}: GraphML is XML, found an error at column {error.offset} ({error})") from None
+            except ValueError as error:
+                raise InputError(f"{path}: {error}") from None
             for element in parser.finished:
                 try:
                     _add(element, parser.properties(element), graph, task)
