@@ -154,6 +154,13 @@ def test_construct_makes_every_triple_however_many_rows_make_it(answerer: Answer
     assert set(constructed(answerer.read(text).template, answers, answerer.graph.names)) == expected
 
 
+def test_an_empty_template_makes_no_triples(answerer: Answerer) -> None:
+    text = "CONSTRUCT { } { ?who r:bornIn ?where }"
+    assert constructed(answerer.read(text).template, answerer.ask(text, known_only=True), answerer.graph.names) == []
+    short = answerer.read("CONSTRUCT WHERE { ?who r:bornIn ?where }")
+    assert len(short.template) == 1
+
+
 def test_construct_skips_rows_and_not_triples(answerer: Answerer) -> None:
     born = sum(s.relation == "bornIn" for s in answerer.graph.statements(*SPLITS))
     text = f"CONSTRUCT {{ ?who a <urn:born> }} {{ ?who r:bornIn ?where . ?other r:bornIn ?place }} OFFSET {born}"

@@ -221,11 +221,14 @@ def test_statement_nodes_of_wikidata_are_statements_with_qualifiers(text: str, e
         "{ ?x r:p ?y } UNION { ?x r:p ?y }",
         "?y r:q ?z . { ?x r:p ?y } UNION { ?x r:p ?y . ?x r:p ?y }",
         "?y r:q ?z OPTIONAL { ?x r:p ?y } { ?x r:p ?y } UNION { ?x r:p ?y }",
+        "?x r:p ?y VALUES ?y { e:b UNDEF }",
+        "?x r:p ?y VALUES ?y { UNDEF UNDEF }",
+        "?x r:p ?y VALUES () { () () }",
     ],
 )
 def test_the_rows_of_equal_branches_are_given_twice(group: str) -> None:
     graph = graph_of([Statement("a", "p", "b"), Statement("b", "q", "c")])
-    text = f"PREFIX r: <urn:starqe:relation:> SELECT ?x {{ {group} }}"
+    text = f"PREFIX r: <urn:starqe:relation:> PREFIX e: <urn:starqe:entity:> SELECT ?x {{ {group} }}"
     found = known_rows(read_sparql(text, graph), graph.known(["train"]), StoreHere(graph), 10)
     assert [row["x"].value for row in found.rows(None, 0) if row["x"]] == ["a", "a"]
 

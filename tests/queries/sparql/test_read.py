@@ -162,7 +162,6 @@ WRONG = [
     ("SELECT ?x { :a r:r ?x ~ ?known {| r:q :v |} }", "?known", "found the reserved ?known"),
     ("SELECT ?x { :a r:r ?x VALUES ?score { :a } }", "?score", "found the reserved ?score"),
     ("SELECT ?x { ?y r:r ?x . VALUES (?y ?z) { (:a) } }", "(:a)", "a value for each variable, found 2 and 1"),
-    ("SELECT ?x { << :a r:r ?x ~ ?r >> r:q :v . << :a r:s ?x ~ ?r >> r:q :v }", "?r >> r:q :v }", "a reifier belongs to one statement"),
     ("SELECT ?x { :a r:r _:b OPTIONAL { _:b r:s ?x } }", "_:b r:s", "a blank node belongs to one group"),
     ("SELECT ?x { :a r:r ?x } LIMIT 9999999999999999999", "9999999999999999999", "at most 18 digits, found 19"),
 ]

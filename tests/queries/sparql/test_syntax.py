@@ -50,6 +50,7 @@ NOT_PREDICTED = [
     ("SELECT ?x { :a r:r ?x ~ ?r }", "?r", "no qualifier"),
     ("SELECT ?x { :a r:r ?x ~ :r {| r:q :v |} }", ":r {|", "named statement"),
     ('SELECT ?x { "a" rdf:reifies <<( :a r:r ?x )>> }', '"a" rdf', "named statement"),
+    ("SELECT ?x { << :a r:r ?x ~ ?r >> r:q :v . << :a r:s ?x ~ ?r >> r:q :v }", "?r >> r:q :v }", "two statements"),
     ("SELECT ?x ?r { :a r:r ?x ~ ?r {| r:q :v |} }", "?r {", "statement in a row"),
     ("SELECT * { :a r:r ?x ~ ?r {| r:q :v |} }", "*", "statement in a row"),
     ("SELECT ?x { :a ?x ?y . ?x r:r :b }", "?x r:r", "two kinds"),
@@ -135,6 +136,7 @@ WRONG = [
     ("SELECT ?x { << :a :b [ :c :d ] >> :q :v }", 1, 22, "found '['"),
     ("SELECT ?x { :a :b ?x {| |} }", 1, 25, "found '|}'"),
     ("SELECT ?x { :a :b ?x } }", 1, 24, "found '}'"),
+    ("CONSTRUCT WHERE { :a :b ?x FILTER (?x = :c) }", 1, 28, "found 'FILTER'"),  # the short form has triples alone
     ("@prefix : <http://example.org/> . ", 1, 1, "found '@prefix'"),
     ('SELECT ?x {\n :a :b "c }', 2, 8, "a string ends with the same quotes as it begins"),
     ("SELECT ?x { :a :b '''c'' }", 1, 19, "a string ends with the same quotes as it begins"),

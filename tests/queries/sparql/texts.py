@@ -120,7 +120,7 @@ def expressions(draw: st.DrawFn, depth: int, anywhere: bool) -> str:
 
 @st.composite
 def values(draw: st.DrawFn) -> str:
-    names = draw(st.lists(st.sampled_from(VARIABLES), min_size=1, max_size=2, unique=True))
+    names = draw(st.lists(st.sampled_from(VARIABLES), max_size=2, unique=True))
     value = st.sampled_from([*(f"e:{name}" for name in ENTITIES), "UNDEF", "<http://elsewhere.org/z>"])
     rows = [f"({' '.join(draw(value) for _ in names)})" for _ in range(draw(st.integers(1, 3)))]
     return f"VALUES ({' '.join(names)}) {{ {' '.join(rows)} }}"
@@ -160,7 +160,7 @@ def texts(draw: st.DrawFn, anywhere: bool | None = None, depth: int = 2) -> str:
     body = draw(groups(depth, draw(st.booleans()) if anywhere is None else anywhere))
     names = [name for name in (*VARIABLES, "?v", "?rel", "?key", "?label") if name in body]
     columns = " ".join(draw(st.lists(st.sampled_from(names), min_size=1, unique=True))) if names and draw(st.integers(0, 3)) else "*"
-    return f"SELECT {draw(st.sampled_from(['', 'DISTINCT ']))}{columns} {body}"
+    return f"SELECT {draw(st.sampled_from(['', 'DISTINCT ']))}{columns} {body}{draw(st.just('') | st.just('') | values())}"
 
 
 def plain(text: str) -> str:

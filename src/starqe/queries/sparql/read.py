@@ -67,8 +67,15 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
         store_text(text, tree, terms, columns, reader.rewritten),
         form.start_pos,
         _template(form, terms) if form.data == "construct" else (),
-        any(len(part.children) > 1 for part in parts_of(tree, "union")) or any(parts_of(tree, kind) for kind in ("optional", "exists")),
+        _has_branches(tree),
     )
+
+
+def _has_branches(tree: Node) -> bool:
+    """Returns whether a row may come about in several ways: by branches, by what is optional or must exist, by rows of VALUES."""
+    if any(len(part.children) > 1 for part in parts_of(tree, "union")) or any(parts_of(tree, kind) for kind in ("optional", "exists")):
+        return True
+    return any(sum(is_tree(row, "single", "row") for row in values.children) > 1 for values in parts_of(tree, "values"))
 
 
 def known_text(text: str, graph: Graph) -> str:

@@ -40,6 +40,7 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
     "reifies": ("rdf:reifies without a triple term", "Write ?r rdf:reifies <<( s p o )>>, or << s p o >>"),
     "no qualifier": ("a quoted statement without a qualifier", f"{_STATEMENT}. Or write the triple alone"),
     "named statement": ("a statement with a name (an IRI as its reifier)", "Statements have no names here: write a variable"),
+    "two statements": ("a reifier of two statements", "A reifier belongs to one statement: use another variable for the second"),
     "statement in a row": ("a statement as an answer", "Ask for its head, relation, tail and qualifiers"),
     "two kinds": ("a variable as a relation and as an entity", "Use two variables"),
     "label": ("this use of a label", "A label is shown with its entity, in a column of its own"),

@@ -70,8 +70,8 @@ class SparqlRequest:
     """Of CONSTRUCT: the triples of each row; terms other than variables are written as in N-Triples."""
 
     branches: bool = False
-    """Whether the text has UNION, OPTIONAL or EXISTS: the query does not say how often a row occurs (equal branches became one, and
-    what must exist became a pattern like others), so that only a store counts it."""
+    """Whether the text has UNION, OPTIONAL, EXISTS or several rows of VALUES: the query does not say how often a row occurs (equal
+    branches became one, and what must exist became a pattern like others), so that only a store counts it."""
 
     def __post_init__(self) -> None:
         if not self.alternatives:

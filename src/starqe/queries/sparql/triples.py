@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from starqe.queries.formula import Atom, Same, Term, Variable
 from starqe.queries.sparql.expressions import Truth, all_of, any_of
 from starqe.queries.sparql.patterns import Key, Patterns, Triple, is_path
-from starqe.queries.sparql.syntax import Node, error_at, known_only, parts_of
+from starqe.queries.sparql.syntax import Node, known_only, parts_of
 from starqe.queries.sparql.terms import SparqlTerms
 
 
@@ -122,7 +122,7 @@ class Statements:
                 raise known_only(reified.triple.subject, "qualified qualifier")
             main = self._main(reified.triple)
             if self.mains.setdefault(key, main) != main:
-                raise error_at(reified.reifier, "a reifier belongs to one statement, found a second one", "Use another variable")
+                raise known_only(reified.reifier, "two statements")
             self._places[key] = reified.reifier
             if not reified.annotated:
                 self._quoted.add(main)
