@@ -1,19 +1,24 @@
 """Explanations of rows of any query, on a graph of six statements with a predictor that gives everything a quarter."""
 
 import json
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given, settings
 
 from starqe.ask import Answer, Binding
-from starqe.ask.explainer import ABSENCE, GUESS, PROOF, Explainer
+from starqe.ask.explainer import ABSENCE, GUESS, PROOF, UNPROVED, Explainer
 from starqe.deadline import Deadline
-from starqe.errors import InputError
-from starqe.kg import Statement, graph_of
+from starqe.errors import InputError, KnownOnlyError, UnsupportedError
+from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Same
 from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.reason import Executor
+from tests.conformance.services import untrained
+from tests.examples import try_many
+from tests.queries.sparql.texts import StoreHere, graphs, labelled_graph, texts
 from tests.reason.prizes import PRIZES, Even
 
 X, Y, P, W = map(Variable, "xypw")
@@ -46,9 +51,9 @@ def test_a_known_row_of_several_columns_is_proved_with_what_it_relies_on():
 
 
 def test_a_row_of_the_answers_is_explained_as_it_is():
-    row = Answer({"x": Binding("entity", "meitner", "m"), "label": Binding("literal", "Lise", "Lise"), "y": None}, True, 1.0)
+    columns = {"x": Binding("entity", "meitner", "m"), "label": Binding("literal", "Lise", "Lise"), "y": Binding("entity", "vienna", "v")}
     request = SparqlRequest.of(NO_PRIZE)
-    found = EXPLAINER.explain(request, row)  # a label is nothing to prove, and an open column may be anything
+    found = EXPLAINER.explain(request, Answer(columns, True, 1.0))  # a label is nothing to prove
     assert found.assignment == {"x": "meitner", "y": "vienna"}
     assert EXPLAINER.explain(request, "meitner").derivation == found.derivation
 
@@ -78,8 +83,60 @@ def test_the_alternative_that_binds_the_columns_of_a_row_explains_it():
     request = SparqlRequest((prize, none), ("x", "y"))
     assert EXPLAINER.explain(request, {"x": "meitner", "y": "davy"}).query == prize.query
     open_row = Answer({"x": Binding("entity", "meitner", "m"), "y": None}, False, 0.1)
-    found = EXPLAINER.explain(request, open_row)  # known with a prize; and its best way without one is impossible
-    assert found.query == prize.query
+    found = EXPLAINER.explain(request, open_row)  # it is known with a prize; as it is, without one, it is impossible
+    assert (found.query, found.answer.known, found.derivation.truth) == (none.query, False, 0)
+
+
+def test_a_row_that_is_known_by_something_else_than_statements_is_not_explained_as_a_prediction():
+    request = SparqlRequest.of(NO_PRIZE)
+    columns = {"x": Binding("entity", "curie", "c"), "y": Binding("entity", "warsaw", "w")}
+    with pytest.raises(UnsupportedError, match="this row is known by something else"):
+        EXPLAINER.explain(request, Answer(columns, True, 1.0))  # such as by a qualifier with this relation
+    prize = Alternative(Query(Atom(X, "award", Y), (X, Y)))
+    with pytest.raises(UnsupportedError, match="this row is known by something else"):
+        EXPLAINER.explain(SparqlRequest((prize,), ("x", "y")), Answer({"x": columns["x"], "y": None}, True, 1.0))
+
+
+def check_rows(graph: Graph, text: str) -> list[str]:
+    """Asks, and explains a known and a predicted row: each as what it is, with the probability that it has."""
+    store = StoreHere(graph)
+    with patch("starqe.ask.answerer.KnownStore", lambda *_: store):
+        answerer = untrained(graph)
+    try:
+        answers = answerer.ask(text, top=30)
+    except KnownOnlyError:
+        return ["not predicted"]
+    kinds = []
+    for known in (True, False):
+        for row in [one for one in answers if one.known is known][:2]:
+            try:
+                found = answerer.explain(text, row)
+            except UnsupportedError as error:
+                if not known or str(error) != UNPROVED:
+                    raise
+                kinds.append("known by something else")
+                continue
+            assert (found.answer.known, found.answer.probability) == (known, pytest.approx(row.probability, abs=1e-5))
+            assert found.answer.label == row.label or row.label == ""
+            kinds.append("known" if known else "predicted")
+    return kinds
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@example(labelled_graph([]), "SELECT * { e:a r:s e:b }")
+@example(labelled_graph([]), "SELECT ?x { e:d r:r ?x . ?y r:s e:a }")
+@example(labelled_graph([]), 'SELECT ?x { e:d r:r ?y . ?x rdfs:label "Anna"@en }')
+@example(labelled_graph([]), "SELECT ?label { e:d r:r ?x . ?x rdfs:label ?label }")
+@example(labelled_graph([]), "SELECT ?key { ?x ?key e:d }")
+@given(graphs, texts())
+def test_every_row_is_explained_as_what_it_is(graph: Graph, text: str) -> None:
+    check_rows(graph, text)
+
+
+@pytest.mark.slow
+def test_every_row_of_many_texts_is_explained_as_what_it_is() -> None:
+    counts = try_many(check_rows, graphs, texts(), examples=1_000)
+    assert min(counts["known"], counts["predicted"]) >= 50
 
 
 def test_what_values_gives_is_part_of_the_row():

@@ -5,8 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from starqe.ask.answers import Answer, Answers, Counts
-from starqe.ask.explainer import Explainer, Row
+from starqe.ask.explainer import UNPROVED, Explainer, Row
 from starqe.ask.explanation import Explanation
 from starqe.ask.known_rows import Binder, KnownRows, StoreRows, known_rows
 from starqe.ask.newer import Newer, Nothing, known_to_the_model, newer_note
@@ -232,7 +234,7 @@ class Answerer:
 
         Raises:
             InputError: The row has a column or a value that the query does not, or a name that several entities have.
-            UnsupportedError: The row is not known, and the model is too old to predict it.
+            UnsupportedError: The row is not known, and the model is too old to predict it; or it is known, but not by statements.
             DeadlineError: The time is up.
         """
         request = self.read(question)
@@ -283,10 +285,14 @@ class Answerer:
         return Answers(request.query, request.columns, rows, self.splits, counts, tuple(notes), self.calibrated)
 
     def _explained_probability(self, request: SparqlRequest, place: int, query: Query, ids: tuple[int, ...], deadline: Deadline) -> float:
-        """Returns the probability of a row that may stand far down the ranking."""
-        whole = query == request.alternatives[place].query
-        rows = known_rows(request if whole else SparqlRequest.of(query), self._known, self._store, MAX_ROWS, deadline)
-        known = rows.values(place if whole else 0, deadline)
+        """Returns the probability of a row that may stand far down the ranking; the query may ask for a part of its columns."""
+        answers = request.alternatives[place].query.answers
+        known = known_rows(request, self._known, self._store, MAX_ROWS, deadline).values(place, deadline)
+        if query.answers != answers:
+            known = np.array(sorted({tuple(row) for row in known[:, [answers.index(one) for one in query.answers]].tolist()}), np.int64)
+            known = known.reshape(len(known), len(query.answers))
+        if ids in set(map(tuple, known.tolist())):
+            raise UnsupportedError(UNPROVED)
         for most in (MOST_PREDICTED, len(self.graph.entities)):
             ((ranked, _),) = self._ranking.best([Wanted(query, known, most)], deadline)
             if (found := dict(ranked).get(ids)) is not None:

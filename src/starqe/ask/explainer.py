@@ -1,7 +1,6 @@
 """Makes explanations: the statements that prove a known answer, or the best way in which a predicted one could hold."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +9,7 @@ import torch
 
 from starqe.ask.answers import Answer, Binding
 from starqe.ask.explanation import Explanation, Views
+from starqe.ask.ranking import tables_of
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Vocabulary
@@ -27,6 +27,11 @@ PROOF = "The graph entails a known answer: every statement that is given for it 
 ABSENCE = "It also relies on statements that the graph does not have; each comes with the probability that it is true nevertheless."
 GUESS = "A prediction is not a fact. What is given for it is the best way found in which the answer could hold"
 PREDICTION = f"{GUESS}; the probability of the answer also counts the model's view of the whole question."
+UNPROVED = (
+    "an explanation is made of statements, and this row is known by something else: a qualifier as a triple of its own, a statement as "
+    "a node, or what an optional part lacks"
+)
+"""Why a known row is not explained."""
 NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better way may exist."
 
 Row = str | Mapping[str, str] | Answer
@@ -55,14 +60,17 @@ class Explainer:
 
         Raises:
             InputError: The row has a column or a value that the query does not.
+            UnsupportedError: The row is known, but not by statements.
             DeadlineError: The time is up.
         """
         chosen = self._chosen(request, row)
         if (proof := self._proof(request, chosen, deadline)) is not None:
-            return proof
+            return _with_texts(proof, row)
+        if isinstance(row, Answer) and row.known:
+            raise UnsupportedError(UNPROVED)
         options = [(self._derived(alternative.query, values, deadline), alternative, values) for alternative, values in chosen]
         found, alternative, values = max(options, key=lambda option: option[0].truth)
-        return self._predicted(request, alternative, values, found, deadline)
+        return _with_texts(self._predicted(request, alternative, values, found, deadline), row)
 
     def proof(self, request: SparqlRequest, row: Row, deadline: Deadline = NEVER) -> Explanation | None:
         """Explains a known row; None if it is not known.
@@ -71,7 +79,8 @@ class Explainer:
             InputError: The row has a column or a value that the query does not.
             DeadlineError: The time is up.
         """
-        return self._proof(request, self._chosen(request, row), deadline)
+        proof = self._proof(request, self._chosen(request, row), deadline)
+        return None if proof is None else _with_texts(proof, row)
 
     def _proof(
         self, request: SparqlRequest, chosen: Sequence[tuple[Alternative, dict[str, int]]], deadline: Deadline
@@ -90,9 +99,7 @@ class Explainer:
         query, ids = _asked(alternative.query, values)
         probability = self.probability(request, request.alternatives.index(alternative), query, ids, deadline)
         answer = self._answer(request, alternative, values, known=False, probability=probability)
-        views = None
-        with suppress(UnsupportedError):
-            views = views_of(self.mixture, self.executor, query, ids[0], deadline)
+        views = views_of(self.mixture, self.executor, query, ids, deadline)
         weighed = {
             reason.edge: replace(reason, contributions=_contributions(self.executor, reason))
             for reason in found.used
@@ -107,11 +114,14 @@ class Explainer:
         return self.executor.explain(asked, [ids], deadline)[0]
 
     def _chosen(self, request: SparqlRequest, row: Row) -> list[tuple[Alternative, dict[str, int]]]:
-        """Returns the alternatives that bind the columns of a row, each with the row's values of its answer variables, by ids."""
+        """Returns the alternatives that bind the columns of a row, each with the row's values of its answer variables, by ids.
+
+        A row that leaves a column open belongs to the alternatives that leave it open too, if there are any.
+        """
         if not request.predicted:
             raise UnsupportedError("an explanation is made of statements between entities, and this query asks for literals only")
-        graph, found = self.executor.known.graph, []
-        values = _values(request, row)
+        graph, found, exact = self.executor.known.graph, [], []
+        values, bound = _values(request, row), _bound(request, row)
         if lost := values.keys() - {*request.shown}:
             columns = ", ".join(request.shown) or "none"
             raise InputError(f"a row has values for columns of the query ({columns}), found {min(lost)!r}. Leave it out")
@@ -121,12 +131,33 @@ class Explainer:
                 continue
             ids = {name: self._vocabulary(alternative, name).resolve(value) for name, value in values.items()}
             if all(given.get(name, id_) == id_ for name, id_ in ids.items()):
-                found.append((alternative, {name: id_ for name, id_ in ids.items() if name not in given}))
+                own = {name: id_ for name, id_ in ids.items() if name not in given}
+                options = [(alternative, {**own, **more}) for more in self._labelled(alternative, row, own)]
+                found += options
+                exact += options if alternative.bound & {*request.shown} == bound else []
+        if exact:
+            return exact
+        if isinstance(row, Answer) and row.known:
+            raise UnsupportedError(UNPROVED)
         if not found:
             shown = ", ".join(f"{name}: {value}" for name, value in values.items())
             raise InputError(f"a row has the values that VALUES gives, and columns that the query binds together, found {shown}")
-        # A row that leaves a column open belongs to the alternatives that leave it open too, if there are any.
         return sorted(found, key=lambda option: len(option[0].bound & {*request.shown} - values.keys()))
+
+    def _labelled(self, alternative: Alternative, row: Row, values: Mapping[str, int]) -> list[dict[str, int]]:
+        """Returns the choices of the entities that a row shows by their labels alone, by the names of their variables."""
+        shown = row.bindings if isinstance(row, Answer) else {}
+        choices: list[dict[str, int]] = [{}]
+        for label in alternative.labels:
+            binding = shown.get(label.variable.name)
+            if label.absent or binding is None or not isinstance(label.subject, Variable) or label.subject.name in values:
+                continue
+            language = (binding.term or {}).get("xml:lang", "")
+            ids = self._vocabulary(alternative, label.subject.name).find_label(binding.value, language)
+            choices = [
+                {**choice, label.subject.name: id_} for choice in choices for id_ in ids if choice.get(label.subject.name, id_) == id_
+            ]
+        return choices
 
     def _answer(
         self, request: SparqlRequest, alternative: Alternative, values: Mapping[str, int], *, known: bool, probability: float
@@ -156,20 +187,38 @@ def _values(request: SparqlRequest, row: Row) -> dict[str, str]:
     return dict(row)
 
 
+def _with_texts(explanation: Explanation, row: Row) -> Explanation:
+    """Returns an explanation whose answer also has the labels that the row shows, in the order of the row."""
+    if not isinstance(row, Answer) or all(one is None or one.kind != "literal" for one in row.bindings.values()):
+        return explanation
+    own = explanation.answer.bindings
+    bindings = {name: own.get(name, one) for name, one in row.bindings.items() if name in own or (one and one.kind == "literal")}
+    return replace(explanation, answer=replace(explanation.answer, bindings=bindings))
+
+
+def _bound(request: SparqlRequest, row: Row) -> frozenset[str] | None:
+    """Returns the columns that a row of answers binds; None for one that is not given as a whole."""
+    if not isinstance(row, Answer):
+        return None
+    return frozenset(name for name in request.shown if row.bindings.get(name) is not None)
+
+
 def _asked(query: Query, values: Mapping[str, int]) -> tuple[Query, tuple[int, ...]]:
     """Returns the query that asks for nothing but the variables with a value, and these values."""
     answers = tuple(variable for variable in query.answers if variable.name in values)
     return Query(query.formula, answers), tuple(values[variable.name] for variable in answers)
 
 
-def views_of(mixture: Mixture, executor: Executor, query: Query, answer: int, deadline: Deadline = NEVER) -> Views:
-    """Computes the two views that the ranking of an answer mixes.
+def views_of(mixture: Mixture, executor: Executor, query: Query, ids: tuple[int, ...], deadline: Deadline = NEVER) -> Views | None:
+    """Computes the two views that the ranking of an answer mixes; None where it is not a mixture of two, or of several parts.
 
     Raises:
-        UnsupportedError: The query has no shape.
         DeadlineError: The time is up.
     """
-    table, row = table_of_query(query, executor.known.graph), np.array([0])
+    tables = tables_of(query, executor.known.graph)
+    if len(tables) != 1:
+        return None
+    (table,), (answer,), row = tables, ids, np.array([0])
     with torch.inference_mode():
         result = executor.truths(table, row, deadline=deadline)
         shares = mixture.encoder_shares(table, row, torch.empty(1, len(executor.known.graph.entities)))

@@ -76,7 +76,7 @@ class Ranking:
             if asked >= one.count:
                 found[i].ranked = kept[: one.count]
                 continue
-            if tables := self._tables(one.query):
+            if tables := tables_of(one.query, self._graph):
                 members += [(i, table) for table in tables]
             else:
                 found[i] = self._execute(one, deadline)
@@ -89,17 +89,6 @@ class Ranking:
             self._remember(wanted[i], min(max(MOST_PREDICTED, wanted[i].count), _KEPT_OF_EACH), ranked[:_KEPT_OF_EACH])
             found[i].ranked = ranked[: wanted[i].count]
         return [(one.ranked, one.note) for one in found]
-
-    def _tables(self, query: Query) -> list[QueryTable]:
-        """Returns the query as the mixture takes it: one table for each part of its disjunctive normal form.
-
-        An empty list where it has several answer variables, a negation, or a part without a shape.
-        """
-        if len(query.answers) != 1 or (parts := disjuncts(query.formula)) is None or any(atom.fact for atom in query.all_atoms):
-            return []
-        with suppress(QueryError, UnsupportedError):
-            return [table_of_query(Query(And(part), query.answers), self._graph) for part in parts]
-        return []
 
     def _execute(self, wanted: Wanted, deadline: Deadline) -> _Found:
         """Ranks by the executor alone: a query of any formula, with any number of answer variables."""
@@ -142,6 +131,19 @@ class Ranking:
             self._kept[wanted.query, len(wanted.known)] = asked, ranked
             while len(self._kept) > _KEPT:
                 self._kept.pop(next(iter(self._kept)))
+
+
+def tables_of(query: Query, graph: Graph) -> list[QueryTable]:
+    """Returns a query as the mixture takes it: one table for each part of its disjunctive normal form.
+
+    An empty list if the executor alone ranks it: it has several answer variables, a negation, what must be a fact, or a part without
+    a shape.
+    """
+    if len(query.answers) != 1 or (parts := disjuncts(query.formula)) is None or any(atom.fact for atom in query.all_atoms):
+        return []
+    with suppress(QueryError, UnsupportedError):
+        return [table_of_query(Query(And(part), query.answers), graph) for part in parts]
+    return []
 
 
 def either(rankings: Sequence[Ranked]) -> Ranked:

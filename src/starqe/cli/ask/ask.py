@@ -15,7 +15,8 @@ from starqe.cli.show import Json, Probability, as_probability, csv_cell, print_t
 from starqe.cli.show import as_json as to_json
 
 if TYPE_CHECKING:
-    from starqe.ask import Answer, Answerer, Answers
+    from starqe.ask import Answer, Answerer, Answers, Explanation
+    from starqe.ask.answerer import Question
 
 EXPLAINED = 3
 """Number of answers that are explained, from the first on."""
@@ -117,10 +118,10 @@ def show(answerer: "Answerer", text: str, options: AskOptions, explain: bool) ->
             print_answers(answers)
         say(summary(answers, options, counted=counted))
     if explain:
-        explanations = [answerer.explain(request, row) for row in _explained(answers)]
+        explanations, notes = _explanations(answerer, request, answers)
         for explanation in explanations:
             say(f"\n{reasons_text(answerer, explanation)}")
-        for note in dict.fromkeys(explanation.note for explanation in explanations):
+        for note in dict.fromkeys([*(explanation.note for explanation in explanations), *notes]):
             say(f"\n{note}")
 
 
@@ -184,9 +185,17 @@ def summary(answers: "Answers", options: AskOptions, counted: bool) -> str:
     return "\n".join([*lines, *(note for note in answers.notes if not (capped and "OFFSET" in note))])
 
 
-def _explained(answers: "Answers") -> "list[Answer]":
-    """The first different rows."""
-    return list({str(answer.bindings): answer for answer in answers}.values())[:EXPLAINED]
+def _explanations(answerer: "Answerer", question: "Question", answers: "Answers") -> "tuple[list[Explanation], list[str]]":
+    """Explains the first different rows; also returns why some of them cannot be explained."""
+    from starqe.errors import UnsupportedError
+
+    found, notes = list["Explanation"](), list[str]()
+    for row in list({str(answer.bindings): answer for answer in answers}.values())[:EXPLAINED]:
+        try:
+            found.append(answerer.explain(question, row))
+        except UnsupportedError as reason:
+            notes.append(f"{shown_label(row.label) or 'the row'}: {reason}")
+    return found, notes
 
 
 def _text(query: str | None) -> str | None:
@@ -217,5 +226,7 @@ def _safe_csv(content: str) -> str:
 def _json(answerer: "Answerer", text: str, answers: "Answers", explain: bool) -> str:
     content = answers.as_dict()
     if explain:
-        content["explanations"] = [answerer.explain(text, row).as_dict() for row in _explained(answers)]
+        explanations, notes = _explanations(answerer, text, answers)
+        content["explanations"] = [explanation.as_dict() for explanation in explanations]
+        content["notes"] = [*content["notes"], *notes]
     return to_json(content)
