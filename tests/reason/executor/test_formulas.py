@@ -208,6 +208,20 @@ def test_a_relation_and_an_entity_are_ranked_together():
     assert second[1] == pytest.approx(0.4)
 
 
+def test_relations_that_an_end_has_elsewhere_are_tried_before_others():
+    # Nothing connects x with y. Two relations lead to y elsewhere, one of them twice; others are more frequent, or come before.
+    facts = ["a1n", "a2n", "a3n", "b1y", "c1y", "c2y", "xdn"]
+    graph = graph_of([Statement(*((one[1], one[0], one[2]) if one[0] in "abc" else (one[0], one[1], one[2]))) for one in facts])
+    relation = Variable("p")
+
+    def tried(beam: int) -> set[str]:
+        found = Executor(graph.known(["train"]), Fixed(), ReasonSettings(beam=beam)).best(Query(Atom("x", relation, "y"), (relation,)), 9)
+        assert (found.slack > 0) == (beam < 4)
+        return {graph.relations.identifier(id_) for (id_,), _ in found.ranked}
+
+    assert [tried(beam) for beam in (1, 2, 3, 4)] == [{"c"}, {"c", "b"}, {"c", "b", "d"}, {"a", "b", "c", "d"}]
+
+
 def test_several_answer_variables_are_ranked_by_their_joint_truth():
     path = And((Atom("a", "r", X), Atom(X, "s", T)))
     ranked = Executor(GRAPH.known(["train"]), Fixed()).best(Query(path, (X, T)), 3).ranked

@@ -6,9 +6,10 @@ from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.queries import SHAPES, Atom, Query, Variable
 from starqe.queries.exact.entailed import Entailed
-from starqe.queries.gaps import Gaps, gaps_of, stack_gaps
+from starqe.queries.gaps import MISSING, Gaps, gaps_of, stack_gaps
 from starqe.queries.layout import table_of_query
 from starqe.queries.shape import INVERSE
+from starqe.ragged import Ragged
 from starqe.reason.calibration import fit_one_hop
 from starqe.reason.logistic import Logistic
 from starqe.reason.predictor.one_hop import FEATURES, OneHopProbability, log_share, usual_answers
@@ -49,6 +50,21 @@ def test_a_probability_is_calibrated_from_the_belief_beside_the_known_answers(gr
     calibrated = OneHopProbability(Share([0.2, 0.3, 0.4, 0.1]), graph.known(["train"]), Logistic((2.0, 1.0, 0.5, 0.1), -0.4))
     found = calibrated.probabilities(_gaps(graph, Atom("a", "r", X)), torch.empty(1, 4))
     assert found[0, 3].item() == pytest.approx(1 / (1 + np.exp(1.25134)), abs=1e-5)
+
+
+def test_a_relation_is_predicted_only_where_known_statements_have_it() -> None:
+    graph = graph_of(train=[Statement("a", "r", "b", (("q", "c"),))], valid=[Statement("a", "s", "b")])
+    calibrated = OneHopProbability(Share([0.2, 0.3, 0.5]), graph.known(["train"]), Logistic((1.0, 0.0, 0.0, 0.0), 0.0))
+    q, r, s = map(graph.relations.id, "qrs")
+
+    def found(relation: int, *pairs: tuple[int, int], tail: int = MISSING) -> bool:
+        flat = np.array(pairs, np.int32).reshape(-1, 2)
+        gaps = Gaps(np.array([0]), np.array([relation]), np.array([tail]), Ragged.of_counts([len(pairs)], flat), Ragged.empty(1))
+        return bool(calibrated.probabilities(gaps, torch.empty(1, 3)).any())
+
+    assert (found(r), found(q), found(s)) == (True, False, False)  # q is of qualifiers alone, and s is not known
+    assert (found(r, (q, MISSING), tail=1), found(r, (r, MISSING), tail=1)) == (True, False)
+    assert not found(s, (q, MISSING), tail=1)
 
 
 def test_questions_for_heads_use_what_is_usual_for_tails() -> None:

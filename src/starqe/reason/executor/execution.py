@@ -14,7 +14,7 @@ from torch import Tensor
 
 from starqe.ragged import IntArray
 from starqe.reason.executor.ahead import Work, alone
-from starqe.reason.executor.messages import pass_message, seen_in_facts
+from starqe.reason.executor.messages import likely, pass_message
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.partial import Partial, largest_open
 from starqe.reason.executor.pattern import Pattern
@@ -110,7 +110,7 @@ class Execution:
     def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of a node's best candidates, and the largest truth among all others (R,).
 
-        For a node without any condition, those come first that occur most often in the known statements of the edge.
+        For a node without any condition, those come first that are most likely by the known statements of the edge.
         """
         total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self._entities
         count = min(self.width, total)
@@ -119,8 +119,7 @@ class Execution:
             return values[:, :count], ids[:, :count].numpy(), values[:, count] if count < total else torch.zeros(len(partial))
         nodes = np.empty((len(partial), count), np.int64)
         for place in range(len(partial)):
-            seen = np.bincount(seen_in_facts(self, partial, place, node, edge), minlength=total)
-            nodes[place] = np.argsort(-seen, kind="stable")[:count]
+            nodes[place] = likely(self, partial, place, node, edge, total, count)
         return torch.ones(nodes.shape), nodes, torch.full((len(partial),), float(count < total))
 
     def bind(self, partial: Partial, node: str, rows: IntArray, ids: IntArray, weights: Tensor) -> Partial:

@@ -128,18 +128,32 @@ def _follow_predictions(
             torch.maximum(own, execution.norm(part.truth[row], weight[asked], one), out=own)
 
 
-def seen_in_facts(execution: "Execution", partial: Partial, place: int, node: str, edge: int | None) -> IntArray:
-    """Returns what stands for a node in the known statements of an edge, as far as other nodes of it are bound."""
+def likely(execution: "Execution", partial: Partial, place: int, node: str, edge: int | None, total: int, count: int) -> IntArray:
+    """Returns the most likely values of a node that has no condition, by the known statements of an edge.
+
+    First comes what stands there in statements that have all bound ends of the edge, the most frequent first; if that is not enough,
+    what stands there in statements that have one of the bound ends, then in any.
+    """
     if edge is None:
-        return np.empty(0, np.int64)
+        return np.arange(count)
+    asked, edges = execution.pattern.edges[edge], execution.edges
+    statements = edges.statements(int(execution.labels(partial, edge)[place]))
+    ends: tuple[tuple[Side, str], ...] = (("head", asked.head), ("tail", asked.tail))
+    fitting = [edges.ends(side, statements) == partial.constants[end][place] for side, end in ends if end in partial.constants]
+    seen = [_frequencies(execution, statements[np.logical_and.reduce(fitting)] if fitting else statements, node, edge, total)]
+    if fitting and np.count_nonzero(seen[0]) < count:
+        seen.append(_frequencies(execution, statements[np.logical_or.reduce(fitting)], node, edge, total))
+        seen.append(_frequencies(execution, statements, node, edge, total))
+    return np.lexsort([-one for one in reversed(seen)])[:count]
+
+
+def _frequencies(execution: "Execution", statements: IntArray, node: str, edge: int, total: int) -> IntArray:
+    """Counts how often each value stands for a node of an edge in some statements: (total,)."""
     asked, graph = execution.pattern.edges[edge], execution.edges.known.graph
-    statements = execution.edges.statements(int(execution.labels(partial, edge)[place]))
-    for side, end in (("head", asked.head), ("tail", asked.tail)):
-        if end in partial.constants:
-            statements = statements[execution.edges.ends(side, statements) == partial.constants[end][place]]  # type: ignore[arg-type]
     if node == asked.relation:
-        return np.asarray(graph.relation[statements])
-    if node in (asked.head, asked.tail):
-        return execution.edges.ends("head" if node == asked.head else "tail", statements)
-    column = 0 if node in execution.pattern.relations else 1
-    return np.asarray(graph.pairs.take(statements).items[:, column])
+        found = graph.relation[statements]
+    elif node in (asked.head, asked.tail):
+        found = execution.edges.ends("head" if node == asked.head else "tail", statements)
+    else:
+        found = graph.pairs.take(statements).items[:, 0 if node in execution.pattern.relations else 1]
+    return np.bincount(found, minlength=total)

@@ -17,8 +17,8 @@ from starqe.kg import Known
 from starqe.kg.known import Side
 from starqe.measure.links import GapScorer
 from starqe.queries.exact.entailed import Entailed
-from starqe.queries.gaps import TAIL, VALUE, Gaps
-from starqe.ragged import FloatArray, IntArray, Ragged
+from starqe.queries.gaps import MISSING, TAIL, VALUE, Gaps
+from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
 from starqe.reason.logistic import Logistic
 
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
@@ -34,11 +34,17 @@ def log_share(scores: Tensor) -> Tensor:
 
 
 class OneHopProbability:
-    """Calibrated probabilities of one-hop answers (`starqe.reason.executor.truth.OneHop`): P(it is an answer | it is not known to be)."""
+    """Calibrated probabilities of one-hop answers (`starqe.reason.executor.truth.OneHop`): P(it is an answer | it is not known to be).
+
+    A relation that no known statement has, or that no known qualifier has, is not predicted in that place: a model has learned nothing
+    of it there.
+    """
 
     def __init__(self, scorer: GapScorer, known: Known, calibration: Logistic) -> None:
         self._scorer, self._calibration = scorer, calibration
         self._context = Context(known)
+        relations, keys = known.graph.relation[known.rows], known.graph.pairs.take(known.rows).items[:, 0]
+        self._stated, self._qualifying = (np.bincount(used, minlength=len(known.graph.relations)) > 0 for used in (relations, keys))
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the probability of every entity as the missing end: (B, V)."""
@@ -51,7 +57,16 @@ class OneHopProbability:
         shifts = torch.from_numpy((self._calibration.logits(question.features) - slope * question.left).astype(np.float32))[:, None]
         for block in blocks:
             beliefs[block].mul_(slope).add_(shifts[block]).sigmoid_()
+        if len(never := np.flatnonzero(~self._occurs(gaps))):
+            beliefs[torch.from_numpy(never)] = 0
         return beliefs
+
+    def _occurs(self, gaps: Gaps) -> BoolArray:
+        """Returns whether known statements have the relation of a gap in its place: (B,)."""
+        found = self._stated[gaps.relation]
+        if len(keys := gaps.pair_relation[gaps.pair_value == MISSING]):
+            found[gaps.position == VALUE] &= self._qualifying[keys]
+        return found
 
     def ceilings(self, gaps: Gaps) -> Tensor:
         """Returns the most that any entity's probability can be, unless it is a known answer: (B,).
