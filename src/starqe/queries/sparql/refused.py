@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-_UPDATE = "starqe answers queries, and never changes the graph: import it again with 'starqe data import'"
+_UPDATE = "A query never changes the graph. 'starqe data update' adds and removes statements"
 _ONE_GRAPH = "There is one graph, the one that the model was trained on: leave this out"
 _SHAPED = "What is counted, sorted or computed has no probability: ask for the rows themselves to get predictions"
 _STATEMENT = "A statement stands as the subject of its qualifiers: << s p o >> :qualifier :value"
@@ -50,6 +50,6 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
     ),
     "many alternatives": ("a query with too many cases", "Each OPTIONAL, and each UNION of different variables, doubles them"),
     "never": ("a query whose conditions never hold", "Is one of them meant to be the other way round, such as NOT IN?"),
-    "no pattern": ("a query without a triple pattern", "Write one, such as ?x :bornIn :Ulm"),
+    "no pattern": ("a query without a triple pattern, but for labels", "Write one, such as ?x :bornIn :Ulm"),
 }
 """What known facts alone answer: its name, and the reason or how to ask for predictions instead."""
