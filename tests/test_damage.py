@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from starqe.ask import calibrate
+from starqe.ask import Answerer, calibrate
 from starqe.errors import StorageError
 from starqe.folders import read_header, write_header
 from starqe.kg import Graph, embedded_graph, load_graph, save_graph
@@ -22,6 +22,7 @@ from starqe.reason.predictor.presets import PREDICTORS
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner
 from tests.damage import silent_changes
+from tests.reason.sized_town import sized_run
 
 SHAPE_NAMES = ["1p", "2i"]
 
@@ -92,6 +93,35 @@ def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.mark.parametrize("tries", [40, pytest.param(600, marks=pytest.mark.slow)])
 def test_damage_is_noticed_or_harmless(made, kind, tries):
     folder, read = made[kind]
+    assert list(silent_changes(folder, lambda: read(folder), tries, seed=tries)) == []
+
+
+def read_literals(folder: Path) -> Any:
+    graph = load_graph(folder)
+    return read_graph(folder), graph.literals.keys.to_pylist(), graph.literals.numbers.tolist()
+
+
+def read_numbers(folder: Path) -> Any:
+    answerer = Answerer.open(folder, splits=["train"])
+    found = [answerer.ask(f"SELECT ?s {{ e:{person} r:size ?s }}") for person in ("p0", "p60")]
+    answerer.close()
+    return repr(found), read_literals(folder / "graph")
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that predicts numbers, with a graph that has literals."""
+    folder = sized_run(tmp_path_factory.mktemp("sized"))
+    for path in (*folder.rglob(".lock"), *folder.rglob("metrics.jsonl")):
+        path.unlink()
+    return folder
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "read"), [("graph", read_literals), ("", read_numbers)], ids=["literals", "numbers"])
+@pytest.mark.parametrize("tries", [30, pytest.param(600, marks=pytest.mark.slow)])
+def test_damage_of_literals_and_of_what_predicts_them_is_noticed_or_harmless(sized, name, read, tries):
+    folder = sized / name
     assert list(silent_changes(folder, lambda: read(folder), tries, seed=tries)) == []
 
 

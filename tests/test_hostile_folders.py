@@ -18,15 +18,17 @@ from safetensors.numpy import save_file
 from starqe.ask import Answerer
 from starqe.errors import StarqeError
 from starqe.folders import checksum, write_header
-from starqe.kg import load_graph
+from starqe.kg import load_graph, save_graph
 from starqe.learn import QueryLesson, Run, Trainer
 from starqe.queries import SHAPES, load_queries, sample, tables_of
 from starqe.queries.table import CHECKSUMS
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.run import PredictorRun
 from tests.golden.make import make
+from tests.reason.sized_town import sized_run
 
 VALUES: tuple[Any, ...] = (None, -1, 2**63, 10**30, 1e308, True, "", "x", "x" * 100_000, [], {}, [None], {"a": {}}, [[[]]], -0.5)
+GOLDEN_LITERALS = Path(__file__).parent / "golden" / "literals"
 SECONDS = 10.0
 SOME = 20
 """Number of changes of a kind that are tried in the fast test."""
@@ -50,14 +52,37 @@ def read_predictor(folder: Path) -> None:
     Trainer(run, PredictLesson(run)).resume()
 
 
+def read_literals(folder: Path) -> None:
+    graph = load_graph(folder)
+    assert len(graph.literals.numbers) == len(graph.literals.axes[1]) == len([*graph.literals])
+
+
+def read_numbers(folder: Path) -> None:
+    answerer = Answerer.open(folder, splits=["train"])
+    try:
+        answerer.ask("SELECT ?s { e:p0 r:size ?s FILTER (?s > 5) }", threshold=0.0)
+    finally:
+        answerer.close()
+
+
 READERS: dict[str, Callable[[Path], object]] = {"graph": load_graph, "queries": read_queries, "run": read_run, "predictor": read_predictor}
+WITH_LITERALS: dict[str, Callable[[Path], object]] = {"literals": read_literals, "numbers": read_numbers}
+ALL = {**READERS, **WITH_LITERALS}
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sound")
     make(place)
+    save_graph(load_graph(GOLDEN_LITERALS), place / "literals")
     return place
+
+
+@pytest.fixture(scope="module")
+def sized(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folders, and a run that predicts numbers."""
+    folder = sized_run(tmp_path_factory.mktemp("sized"))
+    return folder.rename(sound / "numbers").parent
 
 
 def refused(read: Callable[[Path], object], folder: Path, what: str) -> bool:
@@ -98,10 +123,10 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         yield path, json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", [*READERS, "literals", pytest.param("numbers", marks=pytest.mark.full)])
 @pytest.mark.parametrize("count", [SOME, pytest.param(10**9, marks=pytest.mark.slow)])
-def test_a_header_with_other_values_is_refused_or_read(sound, tmp_path, kind, count):
-    folder = tmp_path / kind
+def test_a_header_with_other_values_is_refused_or_read(request, tmp_path, kind, count):
+    sound, folder = request.getfixturevalue("sized" if kind == "numbers" else "sound"), tmp_path / kind
     shutil.copytree(sound / kind, folder)
     tries = [
         (path, header, place, value)
@@ -112,14 +137,14 @@ def test_a_header_with_other_values_is_refused_or_read(sound, tmp_path, kind, co
     ]
     random.Random(0).shuffle(tries)
     refusals = 0
-    assert not refused(READERS[kind], folder, "as it was")
+    assert not refused(ALL[kind], folder, "as it was")
     for path, header, place, value in tries[:count]:
         content = path.read_bytes()
         new = changed(header, place, value)
         new.pop("checksum", None)
         try:
             write_header(path, new.pop("format"), new.pop("version"), new)
-            refusals += refused(READERS[kind], folder, f"{path.relative_to(folder)}: {value!r:.40} at {place}")
+            refusals += refused(ALL[kind], folder, f"{path.relative_to(folder)}: {value!r:.40} at {place}")
         finally:
             path.write_bytes(content)
     print(f"\n{kind}: {len(tries[:count])} headers, {refusals} refused")
@@ -147,7 +172,8 @@ def tables(chance: random.Random, table: pa.Table) -> Iterator[tuple[str, pa.Tab
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("kind", "left_out"), [("graph", ()), ("queries", ("train", "test")), pytest.param("queries", (), marks=pytest.mark.slow)]
+    ("kind", "left_out"),
+    [("graph", ()), ("literals", ()), ("queries", ("train", "test")), pytest.param("queries", (), marks=pytest.mark.slow)],
 )
 def test_a_table_with_other_columns_is_refused_or_read(sound, tmp_path, kind, left_out):
     folder = tmp_path / kind
@@ -155,22 +181,22 @@ def test_a_table_with_other_columns_is_refused_or_read(sound, tmp_path, kind, le
     for split in left_out:
         shutil.rmtree(folder / split)
     chance, refusals, tries = random.Random(0), 0, 0
-    assert not refused(READERS[kind], folder, "as it was")
+    assert not refused(ALL[kind], folder, "as it was")
     for path in sorted(folder.rglob("*.parquet")):
         content, header_path = path.read_bytes(), folder / "graph.json"
-        header = header_path.read_bytes() if kind == "graph" else b""
+        header = header_path.read_bytes() if kind != "queries" else b""
         table = pq.read_table(path)
         metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != CHECKSUMS}  # as before there were any
         for what, other in tables(chance, table):
             tries += 1
             try:
                 pq.write_table(other.replace_schema_metadata(metadata), path)
-                if kind == "graph":
+                if header:
                     fields = json.loads(header)
                     fields["checksums"][path.name] = checksum(path.read_bytes())
                     fields.pop("checksum")
                     write_header(header_path, fields.pop("format"), fields.pop("version"), fields)
-                refusals += refused(READERS[kind], folder, f"{path.relative_to(folder)}: {what}")
+                refusals += refused(ALL[kind], folder, f"{path.relative_to(folder)}: {what}")
             finally:
                 path.write_bytes(content)
                 if header:
@@ -190,7 +216,7 @@ def test_tensors_of_other_shapes_and_types_are_refused_or_read(sound, tmp_path, 
         metadata, tensors = dict(file.metadata() or {}), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     sums = [key for key, value in metadata.items() if "checksum" in key or "crc" in value]
     save_file(tensors, path, {part: value for part, value in metadata.items() if part not in sums})
-    assert not refused(READERS[kind], folder, "as it was")
+    assert not refused(ALL[kind], folder, "as it was")
     refusals, tries = 0, 0
     for key in list(tensors)[:12]:
         for what, other in {
@@ -205,6 +231,6 @@ def test_tensors_of_other_shapes_and_types_are_refused_or_read(sound, tmp_path, 
             new = {**tensors, key: other}
             kept = {part: np.asarray(value, order="C") for part, value in new.items() if value is not None}
             save_file(kept, path, {part: value for part, value in metadata.items() if part not in sums})
-            refusals += refused(READERS[kind], folder, f"{name}: {key} {what}")
+            refusals += refused(ALL[kind], folder, f"{name}: {key} {what}")
     print(f"\n{kind} {name}: {tries} files, {refusals} refused")
     assert refusals

@@ -1,7 +1,16 @@
 """A small world in which numbers follow from the neighbourhood: the sizes of people who live in one town are close."""
 
+from pathlib import Path
+
+from starqe.ask import calibrate
 from starqe.kg import Graph, Statement, graph_of
 from starqe.kg.literal import INTEGER, Literal
+from starqe.learn import Run, Trainer, preset
+from starqe.model import Encoder
+from starqe.reason.predictor.config import PredictorRecipe
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import recipe_of
+from starqe.reason.predictor.run import PredictorRun
 
 PEOPLE, TOWNS, HELD_OUT = 120, 6, 12
 
@@ -19,3 +28,17 @@ def sized_town(test: int = 0) -> Graph:
         sizes.append(Statement(name, "size", Literal(str(size_of(person)), INTEGER)))
     valid = [*(Statement(f"p{person}", "knows", f"p{(person + 12) % PEOPLE}") for person in range(10)), *sizes[:HELD_OUT]]
     return graph_of([*people, *sizes[HELD_OUT + test :]], valid, sizes[HELD_OUT : HELD_OUT + test])
+
+
+def sized_run(place: Path) -> Path:
+    """Makes a run that predicts numbers, and knows next to nothing; returns its folder."""
+    graph = sized_town(6)
+    small = ["model.width=4", "model.knots=4", "train.epochs=1", "train.validation_questions=0"]
+    recipe = recipe_of("one-hop").with_settings(small)
+    assert isinstance(recipe, PredictorRecipe)
+    predictor = PredictorRun.create(place / "predictor", recipe, graph)
+    Trainer(predictor, PredictLesson(predictor)).train()
+    run = Run.create(place / "run", preset("demo").with_settings(["model.width=4", "model.heads=2"]), graph)
+    run.save_weights(Encoder(run.recipe.model, run.space, 0).state_dict())
+    calibrate(run, predictor)
+    return run.folder

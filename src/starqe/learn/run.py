@@ -107,12 +107,13 @@ class RunFolder(Generic[R]):
         header = read_header(folder / HEADER, FORMAT, VERSION)
         if (kind := kind_of(folder)) != cls.kind:
             raise StorageError(f"{folder} is a run of the kind '{kind}', and one of the kind '{cls.kind}' is needed here")
-        if graph is not None and graph.vocabulary_fingerprint != header["vocabulary"]:
+        vocabulary = str(header.get("vocabulary"))
+        if graph is not None and graph.vocabulary_fingerprint != vocabulary:
             found = graph.vocabulary_fingerprint
-            if (graph := _known_part(folder, graph, header["vocabulary"])) is None:
+            if (graph := _known_part(folder, graph, vocabulary)) is None:
                 raise MismatchError(
                     f"a model works with graphs of its own vocabulary, or with one that data update has appended to: the model's is "
-                    f"{header['vocabulary'][:12]}, the graph's {found[:12]}. Train a model on this graph"
+                    f"{vocabulary[:12]}, the graph's {found[:12]}. Train a model on this graph"
                 )
         read_checked(folder / RECIPE, header, "Restore it as it was, or train again")
         recipe: Any = read_toml(folder / RECIPE, cls.recipe_type)
