@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from starqe.ask import Answerer
 from starqe.errors import MismatchError, StorageError
 from starqe.kg import Statement, load_graph
 from starqe.kg.literal import DATE_TIME, DECIMAL, LANGUAGE_STRING, YEAR, Literal
@@ -50,6 +51,17 @@ def test_there_is_a_golden_one_of_every_format():
 def test_a_golden_graph_with_literals_is_read():
     graph = load_graph(Path(__file__).parent / "literals")
     assert [*graph.statements("train", "valid", "test")] == LITERALS
+
+
+def test_a_golden_run_that_predicts_numbers_is_read():
+    """What ``tests.reason.sized_town.sized_run`` wrote, without locks and metrics."""
+    answerer = Answerer.open(Path(__file__).parent / "numbers", splits=["train"])
+    (predicted,) = answerer.ask("SELECT ?s { e:p0 r:size ?s }")
+    (known,) = answerer.ask("SELECT ?s { e:p60 r:size ?s }")
+    answerer.close()
+    found = [float(text) for text in (predicted.bindings["s"].value, *predicted.bindings["s"].interval)]
+    assert found == pytest.approx([2444, 3, 5019], abs=5)
+    assert (known.known, known.entity) == (True, "10")
 
 
 def formats() -> dict[str, str]:

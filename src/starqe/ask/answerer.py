@@ -99,6 +99,10 @@ class Answerer:
             query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
             self._ranking.best([Wanted(query, answer(known, query)[:, None], 1)])
 
+    def start_store(self) -> None:
+        """Loads the store of known facts now, so that processes that are forked later share it."""
+        self._store.start()
+
     @property
     def calibrated(self) -> bool:
         """Whether the probabilities of answers were fitted on enough validation data to be taken as probabilities."""

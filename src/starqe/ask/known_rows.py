@@ -297,7 +297,7 @@ class StoreRows:
 
     def _query(self, text: str, most: int, deadline: Deadline) -> Rows:
         prefixes = predefined_prefixes(self._binder.graph)
-        found = self._store.query(text, prefixes=prefixes, max_rows=most, deadline=deadline)
+        found = self._store.query(text, prefixes=prefixes, max_rows=most, deadline=deadline, urgent=True)
         assert isinstance(found, Rows), "a request is written as SELECT"
         return found
 

@@ -3,9 +3,12 @@
 import gc
 import re
 import socket
+import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +16,8 @@ import pytest
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError, QueryError, UnsupportedError
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql.store import Dataset, KnownStore, Rows, Triples
+from starqe.queries.sparql.store import PARALLEL, Dataset, KnownStore, Rows, Triples
+from tests.serve.waiting import eventually
 
 ENTITY, RELATION = "urn:starqe:entity:", "urn:starqe:relation:"
 PREFIXES = {"e": ENTITY, "r": RELATION}
@@ -173,6 +177,92 @@ def test_a_store_that_the_garbage_collector_finds_leaves_nothing_and_warns_of_no
     assert not folder.exists()
     assert not process.is_running()
     assert warned == []
+
+
+def test_urgent_queries_do_not_wait_for_others(store):
+    store.start()
+    end = threading.Event()
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        endless = [threads.submit(store.query, ENDLESS, deadline=Deadline(60, lambda: not end.is_set())) for _ in range(PARALLEL)]
+        try:
+            eventually(lambda: len(psutil.Process(store._process.pid).children()) == PARALLEL)
+            with pytest.raises(DeadlineError):
+                store.query("ASK { ?s ?p ?o }", deadline=Deadline(0.2))
+            assert store.query("ASK { ?s ?p ?o }", urgent=True) is True
+        finally:
+            end.set()
+    assert all(isinstance(future.exception(), DeadlineError) for future in endless)
+
+
+FORKING = """
+import os, sys
+from starqe.kg import Statement, graph_of
+from starqe.queries.sparql.store import KnownStore
+
+store = KnownStore(graph_of([Statement("a", "r", f"b{number}") for number in range(40)]))
+store.start()
+if os.fork() == 0:
+    assert store.query("ASK { ?s ?p ?o }") is True
+    print(store._process.pid, store._folder, flush=True)
+    store.close()  # it is not this process that may end it
+    print("asks", flush=True)
+    store.query(sys.argv[1])
+    os._exit(0)
+os.wait()
+assert store.query("ASK { ?s ?p ?o }") is True
+print("still there", flush=True)
+sys.stdin.readline()
+"""
+"""A process that loads a store, and one that is forked from it, which asks twice; the second query never ends."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux is a query ended when its client is killed")
+def test_forked_processes_share_a_store_and_nothing_is_left_when_any_of_them_is_killed():
+    command = [sys.executable, "-c", FORKING, ENDLESS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid, place = process.stdout.readline().split()
+        assert process.stdout.readline() == "asks\n"
+        serving = psutil.Process(int(pid))
+        (forked,) = [child for child in psutil.Process(process.pid).children() if child.pid != int(pid)]
+
+        def working() -> list[psutil.Process]:
+            return [child for child in serving.children() if time.time() - child.create_time() > 0.5]
+
+        eventually(lambda: bool(working()))  # the process of the first query ends at once
+        (query,) = working()
+        forked.kill()
+        eventually(lambda: not query.is_running())
+        assert process.stdout.readline() == "still there\n"
+        process.kill()
+        eventually(lambda: not serving.is_running() or serving.status() == psutil.STATUS_ZOMBIE)
+        eventually(lambda: not Path(place).exists())
+
+
+WRITING = """
+import time
+from starqe.kg import Statement, graph_of
+from starqe.queries.sparql import store
+
+def write(graph, path, *_, **__):
+    path.write_text("")
+    print(path, flush=True)
+    time.sleep(3600)
+
+store.write_nquads = write
+store.KnownStore(graph_of([Statement("a", "r", "b")])).start()
+"""
+"""A process that never ends to write the graph for its store."""
+
+
+def test_a_process_that_is_killed_while_it_writes_the_graph_leaves_nothing():
+    """The file may be large, and a service that is killed again and again would fill the disk."""
+    with subprocess.Popen([sys.executable, "-c", WRITING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().strip())
+        assert path.exists()
+        process.kill()
+        eventually(lambda: not path.parent.exists())
 
 
 def _running(store: KnownStore) -> int:

@@ -74,7 +74,8 @@ StoreResult: TypeAlias = Rows | Triples | bool
 class KnownStore:
     """Answers SPARQL over the known statements of a graph, as any SPARQL 1.1 / 1.2 store would. Safe to use from several threads.
 
-    The store is loaded when the first query comes, into a process of its own, which opens no file and no connection for a query.
+    The store is loaded when the first query comes, or by `start`, into a process of its own, which opens no file and no connection for a
+    query. Processes that are forked afterwards ask the same store. It ends, and leaves no file, when this process ends for any reason.
 
     Args:
         source: A graph, which has the RDF form that exports have, as one default graph; or a file of N-Quads, loaded as it is.
@@ -86,9 +87,9 @@ class KnownStore:
         self._source, self._splits, self._memory = source, tuple(splits), memory
         self._process: subprocess.Popen[str] | None = None
         self._removal: weakref.finalize[[str, bool], KnownStore] | None = None
-        self._folder = Path()
+        self._folder, self._owner = Path(), 0
         self._starting = threading.Lock()
-        self._turn = threading.BoundedSemaphore(PARALLEL)
+        self._turns = {urgent: threading.BoundedSemaphore(PARALLEL) for urgent in (False, True)}
 
     def query(
         self,
@@ -99,6 +100,7 @@ class KnownStore:
         dataset: Dataset | None = None,
         max_rows: int = MAX_ROWS,
         deadline: Deadline = NEVER,
+        urgent: bool = False,
     ) -> StoreResult:
         """Answers a query.
 
@@ -109,6 +111,7 @@ class KnownStore:
             dataset: The graphs that the query sees, in place of those that the text names; default: the store's default graph.
             max_rows: Maximum number of rows or triples.
             deadline: The query is stopped when it is over.
+            urgent: Whether it waits for its turn among urgent queries only.
 
         Raises:
             QueryError: The text is not SPARQL.
@@ -116,7 +119,7 @@ class KnownStore:
             DeadlineError: The deadline is over.
         """
         check_words(text, one_graph=isinstance(self._source, Graph))
-        while not self._turn.acquire(timeout=_POLL_SECONDS):
+        while not self._turns[urgent].acquire(timeout=_POLL_SECONDS):
             deadline.check()
         try:
             with contextlib.closing(self._connect(deadline)) as connection:
@@ -131,7 +134,11 @@ class KnownStore:
                 connection.send_bytes(json.dumps(request).encode())
                 return _read(*_replies(connection, deadline))
         finally:
-            self._turn.release()
+            self._turns[urgent].release()
+
+    def start(self) -> None:
+        """Loads the store now, if it is not."""
+        self._connect(NEVER).close()
 
     def close(self) -> None:
         """Ends the process, and with it every query."""
@@ -152,6 +159,10 @@ class KnownStore:
         while not self._starting.acquire(timeout=_POLL_SECONDS):
             deadline.check()
         try:
+            if self._process is not None and self._owner != os.getpid():
+                with contextlib.suppress(OSError):
+                    return Client(str(self._folder / "socket"), "AF_UNIX")
+                self._process = self._removal = None  # it belongs to another process, and is gone
             if self._process is None or self._process.poll() is not None:
                 self._start()
             return Client(str(self._folder / "socket"), "AF_UNIX")
@@ -165,8 +176,7 @@ class KnownStore:
         place = self._folder = Path(tempfile.mkdtemp(prefix="starqe-store-"))
         self._removal = weakref.finalize(self, shutil.rmtree, str(place), True)
         if isinstance(self._source, Graph):
-            (path,) = write_nquads(self._source, place / "graph.nq", self._source.names, details=False)
-            loaded = ["merged", str(path), *(f"{SPLIT_GRAPH}{split}" for split in self._splits)]
+            loaded = ["merged", str(place / "graph.nq"), *(f"{SPLIT_GRAPH}{split}" for split in self._splits)]
         else:
             loaded = ["apart", str(self._source)]
         program = [sys.executable, store_process.__file__, str(place / "socket"), *loaded]
@@ -174,12 +184,21 @@ class KnownStore:
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )
+        self._owner = os.getpid()
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        if isinstance(self._source, Graph):
+            write_nquads(self._source, place / "graph.nq", self._source.names, details=False)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write("load\n")
+            self._process.stdin.flush()
         if self._process.stdout.readline() != "ready\n":
             raise StarqeError(f"the store of known facts did not start (exit code {self._process.wait()}). Is there enough memory?")
         (place / "graph.nq").unlink(missing_ok=True)
 
     def _end(self) -> None:
+        if self._owner != os.getpid():  # nothing was started, or by the process that this one was forked from
+            return
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # with the processes of queries that still run

@@ -3,9 +3,11 @@
     python store_process.py SOCKET merged NQUADS GRAPH…
     python store_process.py SOCKET apart NQUADS
 
-It loads the quads of the named graphs (and of the default graph) as one graph, or all quads as they are, then forks for every
-connection. So a query that takes too long is ended by ending its process, and the store is never loaded twice. The process of
-a query cannot open files or connections, whatever the query says. One connection is one query:
+It waits for a line on standard input, which says that the file is complete. Then it loads the quads of the named graphs (and of the
+default graph) as one graph, or all quads as they are, and forks for every connection. So a query that takes too long is ended by ending
+its process, or by closing its connection, and the store is never loaded twice. The process of a query cannot open files or connections,
+whatever the query says. When standard input is closed, the parent process is gone: this one removes the folder of its socket, and ends.
+One connection is one query:
 
     <- {"query": …, "prefixes": {…}, "base": …, "dataset": [[…], […]] | null, "max_rows": …, "memory": …}
     -> {"pid": …}                                              the process to end when the answer takes too long
@@ -15,9 +17,11 @@ Terms have the form of SPARQL 1.1 Query Results JSON; triples are lines of N-Tri
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -33,9 +37,17 @@ Term = NamedNode | BlankNode | Literal | Triple
 
 
 def main() -> None:
-    """Loads the store, says so on standard output, and answers until standard input is closed: when the parent process is gone."""
+    """Loads the store, says so on standard output, and answers until standard input is closed."""
     address, way, path, *graphs = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    try:
+        if sys.stdin.readline():
+            _serve(address, way, path, graphs)
+    finally:
+        shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # noqa: PTH120
+
+
+def _serve(address: str, way: str, path: str, graphs: list[str]) -> None:
     store = Store()
     if way == "merged":
         store.bulk_extend(_merged(path, set(graphs)))
@@ -50,9 +62,11 @@ def main() -> None:
             assert listener in ready
             with Connection(listener.accept()[0].detach()) as connection:
                 if os.fork() == 0:
-                    listener.close()
-                    _answer(store, connection)
-                    os._exit(0)
+                    try:
+                        listener.close()
+                        _answer(store, connection)
+                    finally:
+                        os._exit(0)
 
 
 def _merged(path: str, graphs: set[str]) -> Iterator[Quad]:
@@ -67,9 +81,24 @@ def _merged(path: str, graphs: set[str]) -> Iterator[Quad]:
 def _answer(store: Store, connection: Connection) -> None:
     with contextlib.suppress(OSError, EOFError):  # the other side may leave at any time
         request = json.loads(connection.recv_bytes())
-        _limit(request["memory"])
         connection.send_bytes(json.dumps({"pid": os.getpid()}).encode())
-        connection.send_bytes(json.dumps(_result(store, request), ensure_ascii=False).encode())
+        with _ended_by_hanging_up(connection):
+            _limit(request["memory"])
+            result = json.dumps(_result(store, request), ensure_ascii=False).encode()
+        connection.send_bytes(result)
+
+
+@contextlib.contextmanager
+def _ended_by_hanging_up(connection: Connection) -> Iterator[None]:
+    """Lets the system end this process in the middle of any computation when the other side closes the connection, or is killed."""
+    asynchronous = getattr(os, "O_ASYNC", 0)  # only some systems have it
+    flags = fcntl.fcntl(connection.fileno(), fcntl.F_GETFL)
+    fcntl.fcntl(connection.fileno(), fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(connection.fileno(), fcntl.F_SETFL, flags | asynchronous)  # a signal, which nothing here handles
+    if connection.poll(0):  # it was closed before: nothing more is ever sent
+        os._exit(0)
+    yield
+    fcntl.fcntl(connection.fileno(), fcntl.F_SETFL, flags)
 
 
 def _limit(memory: int) -> None:

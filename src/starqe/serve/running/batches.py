@@ -338,8 +338,10 @@ class Batches:
         for job in jobs if moved else ():
             self._give_up(job, self._middle or self._slow)
 
-    def _one_less_works(self, _: asyncio.Future[list[Any]]) -> None:
+    def _one_less_works(self, results: asyncio.Future[list[Any]]) -> None:
         self._working -= 1
+        if not results.cancelled():
+            results.exception()  # if no one waits any more, it need not be reported
 
 
 def _deliver(jobs: Sequence[_Job], results: Sequence[Any]) -> None:

@@ -13,8 +13,8 @@ from starqe.serve.settings import ServeSettings
 
 PROGRAM = 400 << 20
 """Bytes of the program itself: Python, torch and the other libraries."""
-PER_NAME, PER_STATEMENT, PER_PAIR, PER_LITERAL = 700, 120, 60, 1_100
-"""Bytes of an entity, relation or label with its place in the name index; of a statement, a pair and a literal with all indexes."""
+PER_NAME, PER_STATEMENT, PER_PAIR, PER_LITERAL = 700, 620, 60, 1_100
+"""Bytes of an entity, relation or label with its place in the name index; of a statement (with the store), a pair and a literal."""
 WEIGHTS = 2.5
 """Weights take this many times their size on disk: as they are, prepared for scoring, and while they are read."""
 ROWS = 160

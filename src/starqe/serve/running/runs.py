@@ -163,6 +163,8 @@ class Runs:
         """Loads a run in a thread of its own, with its indexes, and asks it once."""
         loaded = load()
         loaded.answerer.warm_up()
+        if self._forks:
+            loaded.answerer.start_store()
         return loaded
 
     def _workers(self) -> Sequence[Worker]:

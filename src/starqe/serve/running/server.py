@@ -86,6 +86,7 @@ def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
     gc.collect()
     gc.freeze()
     if AVAILABLE:
+        runs.current.answerer.start_store()
         runs.start_processes()
     server = _Server(configuration(app, settings), settings, runs)
     # uvicorn handles these signals while it runs, and raises them again at its end, when they should do nothing more.
