@@ -249,7 +249,7 @@ def scale(
     if plot:
         plot_scale(rows, plot)
     columns = ("entities", "step", "units", "cpu_us_per_unit", "cpu_seconds", "seconds", "peak_mb", "disk_mb")
-    _print_rows(rows, as_json, (*columns, "bytes_per_entity", "recall", "p50_ms", "p99_ms", "exact_p50_ms"), against)
+    _print_rows(rows, as_json, (*columns, "bytes_per_entity", "recall", "p50_ms", "p99_ms", "cpu_p50_ms", "exact_cpu_p50_ms"), against)
 
 
 def _run_and_queries(run: Path, queries: Path, shapes: str | None, limit: int, threads: int | None) -> "tuple[Run, dict[str, QueryTable]]":

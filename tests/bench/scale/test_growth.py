@@ -27,7 +27,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             place = Path(folder) / growth._WRITES[step]
             place.mkdir(parents=True)
             (place / "file").write_bytes(b"x" * 2_000_000)
-        found = {"units": 10, "cpu_us_per_unit": 2.0, "p50_ms": 1.0, "exact_p50_ms": 3.0, "peak_mb": 5}
+        found = {"units": 10, "cpu_us_per_unit": 2.0, "cpu_p50_ms": 1.0, "exact_cpu_p50_ms": 3.0, "peak_mb": 5}
         return subprocess.CompletedProcess(arguments, 0, f"a warning\n{json.dumps(found)}\n", "")
 
     monkeypatch.setattr(growth.subprocess, "run", run)

@@ -125,14 +125,14 @@ def plot_scale(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for step, label in units.items():
         _line(panels[0], rows, step, "cpu_us_per_unit", label)
     for step, value, label in (
-        ("ask", "p50_ms", "encode and find by the index"),
-        ("retrieve", "p50_ms", "find by the index, stand-in rows"),
-        ("retrieve", "exact_p50_ms", "exact search, stand-in rows"),
+        ("ask", "cpu_p50_ms", "encode and find by the index"),
+        ("retrieve", "cpu_p50_ms", "find by the index, stand-in rows"),
+        ("retrieve", "exact_cpu_p50_ms", "exact search, stand-in rows"),
     ):
         _line(panels[1], rows, step, value, label)
     for step in ("import", "draw", "train", "ask"):
         _line(panels[2], rows, step, "peak_mb", step)
-    titles = ("cost of a unit, µs of a core", "a question (median), ms", "peak memory, MB")
+    titles = ("cost of a unit, µs of a core", "a question (median), ms of a core", "peak memory, MB")
     for panel, title in zip(panels, titles, strict=True):
         panel.set(xscale="log", yscale="log", xlabel="entities", title=title)
         panel.grid(alpha=0.3)
