@@ -13,11 +13,12 @@ from starqe.cli.main import app
 from starqe.errors import MismatchError
 from starqe.kg import load_graph
 from starqe.learn import Run, preset
-from starqe.measure.nearest import FOLDER, HEADER
+from starqe.measure.nearest import FOLDER, HEADER, remove_index
 from starqe.measure.retrieval import retrieve
 from starqe.model import Encoder
 from starqe.queries import MORE_SHAPES, SHAPES, sample
 from starqe.queries.gaps import TAIL, with_gap
+from starqe.reason import indexing
 from starqe.reason.indexing import build_indexes
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.presets import PREDICTORS
@@ -94,6 +95,20 @@ def test_other_weights_refuse_the_index_and_saving_weights_removes_it(folder, tm
     shutil.copytree(kept, copy.folder / FOLDER)
     with pytest.raises(MismatchError, match=r"was built for the weights .* Build the index again"):
         copy.scorer()
+
+
+def test_a_fit_indexes_the_models_of_a_large_graph_if_the_library_is_there(folder, tmp_path, monkeypatch):
+    runs = [Run.open(shutil.copytree(folder, tmp_path / "run"))]
+    remove_index(runs[0].folder)
+    indexing.index_large(runs)
+    assert runs[0].scorer().index is None  # 2,000 entities are few
+    monkeypatch.setattr(indexing, "INDEXED_FROM", 2_000)
+    with monkeypatch.context() as without_library:
+        without_library.setattr(indexing, "available", lambda: False)
+        indexing.index_large(runs)
+        assert runs[0].scorer().index is None
+    indexing.index_large(runs)
+    assert runs[0].scorer().index is not None
 
 
 def test_the_command_builds_and_replaces_the_indexes_of_a_run(folder, tmp_path):

@@ -20,6 +20,7 @@ from starqe.model import Encoder
 from starqe.queries import MORE_SHAPES, SHAPES, QueryTable, sample, turned
 from starqe.reason.calibration import FACTS, PREDICTOR, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.indexing import index_large
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import ENCODER as ENCODER_ALONE
 from starqe.reason.mixture import EVEN
@@ -228,6 +229,7 @@ def _fit_models(
     reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
+    index_large((run, predictor), seed)
 
     note(CALIBRATING, {"progress": 0.0, "seconds": 0.0, "of_seconds": calibration})
     started = time.perf_counter()

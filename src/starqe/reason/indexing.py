@@ -1,6 +1,6 @@
 """Builds the indexes of a run: of the entities of its encoder, and of its one-hop predictor if it has one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from starqe.folders import locked
 from starqe.kg import Graph
 from starqe.learn import EncoderScorer, Run
 from starqe.learn.run import WEIGHTS
-from starqe.measure.nearest import FOLDER, Measured, build_index, sampled_rows, weights_checksum
+from starqe.measure.nearest import FOLDER, Measured, available, build_index, sampled_rows, weights_checksum
 from starqe.queries import SHAPES, sample
 from starqe.queries.gaps import HEAD, TAIL, with_gap
 from starqe.reason.calibration import PREDICTOR
@@ -50,6 +50,18 @@ def build_indexes(folder: Path, seed: int = 0, step: Callable[[float], None] = l
 
 def _part(step: Callable[[float], None], number: int, parts: int, share: float) -> None:
     step((number + share) / parts)
+
+
+def index_large(runs: Sequence[AnyRun], seed: int = 0) -> None:
+    """Builds the indexes of models of a large graph, if the library is installed; without one, search is exact.
+
+    Raises:
+        QueryError: The graph has no query to measure by.
+        StorageError: A run has no weights yet, or cannot be written.
+    """
+    for run in runs:
+        if len(run.graph.entities) >= INDEXED_FROM and available():
+            index_run(run, seed)
 
 
 def index_run(run: AnyRun, seed: int = 0, step: Callable[[float], None] = lambda _: None) -> Measured:
