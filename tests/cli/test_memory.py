@@ -8,8 +8,8 @@ import pytest
 from starqe.errors import InputError
 from starqe.kg import embedded_graph, save_graph
 from starqe.learn.memory_limit import check_memory
-from starqe.reason.calibration import calibration_bytes
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.fitting import calibration_bytes
 
 REFUSED = "MB of the memory limit are free. Take a machine with more memory, or"
 
@@ -46,9 +46,10 @@ def test_calibration_that_does_not_fit_is_refused_and_the_one_before_stays(starq
 
 
 def test_the_scores_of_calibration_grow_with_the_graph_up_to_the_buffer_of_the_executor():
-    small, large = calibration_bytes(100, ReasonSettings(beam=8)), calibration_bytes(100_000, ReasonSettings(beam=8))
+    small, large = calibration_bytes(100, ReasonSettings(beam=8)), calibration_bytes(50_000, ReasonSettings(beam=8))
     assert small == 4 * (4 * 256 * 100 + 3 * 64 * 100 + 8 * 8 * 64 * 100)  # facts, a batch, eight buffers of its candidates
-    assert large == 4 * (4 * 256 * 100_000 + 3 * 64 * 100_000 + 8 * (1 << 23))
+    assert large == 4 * (4 * 256 * 50_000 + 3 * 64 * 50_000 + 8 * (1 << 23))
+    assert calibration_bytes(10**6, ReasonSettings()) == calibration_bytes(10**7, ReasonSettings()) < large * 2  # blocks of entities
 
 
 @pytest.mark.full

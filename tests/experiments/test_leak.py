@@ -21,7 +21,7 @@ from starqe.measure.evaluate import Scorer
 from starqe.model import Encoder
 from starqe.queries import ALL_SHAPES, MORE_SHAPES, SHAPES, QueryTable, generate, load_queries, sample
 from starqe.reason import PredictLesson, PredictorRun, ReasonSettings, recipe_of
-from starqe.reason.calibration import fit_one_hop, fit_probability, fit_weights
+from starqe.reason.fitting import fit_one_hop, fit_probability, fit_weights
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN
 from starqe.reason.reasoner import RANKED_BY, Reasoner

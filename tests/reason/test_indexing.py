@@ -81,7 +81,7 @@ def test_the_predictor_of_a_run_has_an_index_too(folder):
     by_index, exact = run.scorer(), run.scorer()
     assert by_index.index is not None
     exact.index = None
-    found, true = by_index.best_entities(gaps, 20), exact.best_entities(gaps, 20)
+    found, true = by_index.nearest_entities(gaps, 20).best, exact.nearest_entities(gaps, 20).best
     assert np.mean([np.isin(one, other).mean() for one, other in zip(true.ids, found.ids, strict=True)]) > 0.9
     assert (true.error, found.error is None) == (None, False)
 

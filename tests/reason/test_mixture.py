@@ -13,14 +13,26 @@ from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.learn.training_queries import Part
 from starqe.measure import retrieval
+from starqe.measure.exact_search import Nearest
 from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries import MORE_SHAPES, SHAPES, Atom, Query, QueryTable, Shape, Variable
 from starqe.queries.layout import table_of_query
 from starqe.reason import Result
-from starqe.reason.calibration import WEIGHTS, fit_weights
+from starqe.reason.fitting import WEIGHTS, fit_weights
+from starqe.reason.listed import Listed, Rows
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, ENCODER, EXECUTOR, Mixture, Weights, mixed, shape_class
 from starqe.reason.probability import FEATURES, answer_features, probabilities
+
+
+def dense_rows(found: Result) -> Rows:
+    return Rows([Listed(row) for row in found.values], found.slack)
+
+
+def nearest_of(scores: torch.Tensor, count: int, without: Sequence[np.ndarray] | None = None) -> Nearest:
+    """The best entities by whole rows of scores, and the scores of any others."""
+    best = retrieve(dense_blocks(scores.clone()), len(scores), count, without)
+    return Nearest(best, lambda rows, ids: scores[torch.from_numpy(rows)][:, torch.from_numpy(ids)])
 
 
 class Fixed:
@@ -37,6 +49,13 @@ class Fixed:
 
     def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
         return dense_blocks(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self.values))))
+
+    @property
+    def entities(self) -> int:
+        return len(self.values)
+
+    def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+        return dense_rows(self.truths_of(parts))
 
     def truths_of(self, parts: Sequence[Part], out: torch.Tensor | None = None, deadline: Deadline = NEVER) -> Result:
         count = sum(len(rows) for _, rows in parts)
@@ -143,6 +162,16 @@ class Models:
     def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
         return dense_blocks(self._of(parts, self._scores))
 
+    @property
+    def entities(self) -> int:
+        return 50
+
+    def nearest(self, parts: Sequence[Part], count: int, without: Sequence[np.ndarray] | None = None) -> Nearest:
+        return nearest_of(self._of(parts, self._scores), count, without)
+
+    def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+        return dense_rows(self.truths_of(parts))
+
     def truths_of(self, parts: Sequence[Part], out: torch.Tensor | None = None, deadline: Deadline = NEVER) -> Result:
         truths = self._of(parts, self.truths)
         return Result(truths if out is None else out.copy_(truths), self._of(parts, self.slack))
@@ -184,6 +213,51 @@ def test_the_best_of_the_mixture_are_those_of_its_dense_scores(
         most = rows[row].numpy() + weight * (np.log(max(models.slack[row], 1e-12)) - np.log(np.maximum(models.truths[row], 1e-12)))
         highest = most[low].max(initial=-np.inf) if weight else -np.inf
         assert found.ceiling[row].item() == pytest.approx(highest, abs=1e-4)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    weights=st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
+    known=st.lists(st.sets(st.integers(0, 49), max_size=30), min_size=3, max_size=3),
+    listed=st.integers(1, 50),
+    ranked=st.integers(1, 50),
+)
+def test_the_best_of_listed_truths_are_those_of_dense_ones_or_bounded(
+    seed: int, weights: list[float], known: list[set[int]], listed: int, ranked: int
+) -> None:
+    """What is no candidate, or truer than it seems, has at most the ceiling; with all entities listed, all is as with whole rows."""
+    models, count, shown = Models(seed), 5, listed
+    of_class = dict(zip(("one-hop", "path", "intersection"), weights, strict=True))
+
+    class OfFew(Models):
+        def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+            found = self.truths_of(parts)
+            rows = [Listed(row, np.arange(50), 0.0, None).kept(shown) for row in found.values]
+            return Rows(rows, found.slack)
+
+    mixture = Mixture(models, models, Weights({**dict.fromkeys(CLASSES, 0.5), **of_class}))
+    parts, without = [(table, np.array([0])) for table in TABLES], [np.array(sorted(ids), np.int64) for ids in known]
+    rows = torch.cat([mixture.scores(*part, torch.empty(1, 50)) for part in parts])
+    expected = mixture.best(parts, count, without)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("starqe.reason.mixture.CANDIDATES", ranked)
+        patch.setattr("starqe.reason.mixture.DENSE", 0)
+        found = Mixture(few := OfFew(seed), few, mixture.weights).best(parts, count, without)
+    torch.testing.assert_close(  # the sample has all 50 entities, so that the normaliser is exact
+        found.log_normaliser, expected.log_normaliser, atol=1e-4, rtol=1e-5
+    )
+    for row, weight in enumerate(weights):
+        there = found.scores[row].isfinite()
+        ids = found.ids[row][there.numpy()]
+        torch.testing.assert_close(found.scores[row][there], rows[row][torch.from_numpy(ids)], atol=1e-4, rtol=1e-5)
+        low = models.truths[row] < models.slack[row]
+        raised = weight * (np.log(max(models.slack[row], 1e-12)) - np.log(np.maximum(models.truths[row], 1e-12)))
+        most = rows[row].numpy() + np.where(low, raised, 0)
+        others = np.setdiff1d(np.arange(50), np.concatenate([ids, without[row]]))
+        last = float(found.scores[row][there][-1]) if len(ids) == count else -np.inf
+        assert most[others].max(initial=-np.inf) <= max(float(found.ceiling[row]), last) + 1e-4
+        if listed == 50:
+            torch.testing.assert_close(found.scores[row], expected.scores[row], atol=1e-4, rtol=1e-5)
 
 
 def test_each_of_the_two_can_be_switched_off(table: QueryTable) -> None:

@@ -8,7 +8,7 @@ from starqe.errors import QueryError
 from starqe.kg import Statement, graph_of
 from starqe.measure.retrieval import Best, dense_blocks, retrieve
 from starqe.queries import SHAPES, QueryTable, sample
-from starqe.reason.calibration import check_probability, fit_probability
+from starqe.reason.fitting import check_probability, fit_probability
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES
 from starqe.reason.probability import answer_features, best_candidates, probabilities

@@ -218,12 +218,12 @@ def views_of(mixture: Mixture, executor: Executor, query: Query, ids: tuple[int,
     tables = tables_of(query, executor.known.graph)
     if len(tables) != 1:
         return None
-    (table,), (answer,), row = tables, ids, np.array([0])
+    (table,), (answer,) = tables, ids
     with torch.inference_mode():
-        result = executor.truths(table, row, deadline=deadline)
-        shares = mixture.encoder_shares(table, row, torch.empty(1, len(executor.known.graph.entities)))
-    truth, slack = float(result.values[0, answer]), float(result.slack[0])
-    return Views(truth, slack == 0 or truth > slack, float(shares[0, answer]), mixture.weights.of(table.shape))
+        found = executor.rows_of([(table, np.array([0]))], deadline, wanted=0)
+        share = mixture.encoder_share(table, 0, answer)
+        truth, slack = float(found.rows[0].at(np.array([answer]))), float(found.slack[0])
+    return Views(truth, slack == 0 or truth > slack, share, mixture.weights.of(table.shape))
 
 
 def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ...]:
@@ -242,7 +242,6 @@ def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ..
             without = 1.0
         else:
             with torch.inference_mode():
-                chances = executor.one_hop.probabilities(gaps_of(table, [0]), torch.empty(1, len(graph.entities)))
-            without = min(float(chances[0, wanted]), executor.settings.cap)
+                without = executor.probability(gaps_of(table, [0]), wanted)
         found.append(Contribution(str(pair[0]), str(pair[1]), reason.probability - without))
     return tuple(found)

@@ -10,6 +10,7 @@ from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Graph, Vocabulary
 from starqe.queries.gaps import Gaps
 from starqe.queries.sparql.request import SparqlRequest
+from starqe.reason.listed import Listed, everywhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,3 +66,7 @@ class Nothing:
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns 0 for every entity: (B, V)."""
         return out[: len(gaps)].zero_()
+
+    def best(self, gaps: Gaps, count: int) -> list[Listed]:  # noqa: ARG002
+        """Returns 0 for every entity."""
+        return [everywhere(0)] * len(gaps)

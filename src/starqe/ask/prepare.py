@@ -18,8 +18,9 @@ from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.links import LINKS, rank_links, some_statements
 from starqe.model import Encoder
 from starqe.queries import MORE_SHAPES, SHAPES, QueryTable, sample, turned
-from starqe.reason.calibration import FACTS, PREDICTOR, AnswerProbability, RankedBy, fit_one_hop, fit_probability, fit_weights
+from starqe.reason.calibration import PREDICTOR, AnswerProbability, RankedBy
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.fitting import FACTS, fit_one_hop, fit_probability, fit_weights
 from starqe.reason.indexing import index_large
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import ENCODER as ENCODER_ALONE
@@ -94,6 +95,7 @@ def calibrate(
     settings: ReasonSettings | None = None,
     seed: int = 0,
     step: Callable[[float], None] = lambda _: None,
+    seconds: float | None = None,
 ) -> Answerer:
     """Fits what validation decides (one-hop calibration, mixture, probabilities) and keeps it in the run: it can be asked then.
 
@@ -105,6 +107,7 @@ def calibrate(
         settings: How the executor works.
         seed: Decides what is sampled.
         step: Called with the share of the work that is done.
+        seconds: About the time that it may take; as many of the queries of each shape are used as fit, but some of each. All if left out.
 
     Raises:
         MismatchError: The predictor was trained on another graph.
@@ -116,12 +119,17 @@ def calibrate(
     validation = validation or drawn_queries(run.graph, "valid", VALIDATION, seed)
     if not any(not table.shape.plain for table in validation.values()):
         validation = {**validation, **composed_queries(run.graph, "valid", VALIDATION_COMPOSED, seed)}
-    reasoner = fit_reasoner(run, predictor, validation, settings, seed)
+    end = None if seconds is None else time.monotonic() + seconds
+
+    def left(share: float) -> float | None:
+        return None if end is None else share * max(0.0, end - time.monotonic())
+
+    reasoner = fit_reasoner(run, predictor, validation, settings, seed, left(0.4))
     step(0.5)
     alone = replace(reasoner, weights=ENCODER_ALONE)
-    fitted: dict[RankedBy, AnswerProbability] = {"mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation)}
+    fitted: dict[RankedBy, AnswerProbability] = {"mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation, left(0.8))}
     step(0.9)
-    fitted["encoder"] = fit_probability(run.graph, alone.mixture(["train"]), validation)
+    fitted["encoder"] = fit_probability(run.graph, alone.mixture(["train"]), validation, left(1.0))
     save_reasoner(run.folder, reasoner, predictor, fitted)
     return Answerer(reasoner, fitted["mixture"])
 
@@ -235,12 +243,13 @@ def _fit_models(
     started = time.perf_counter()
     # Trained models follow more candidates than untrained ones, and the machine may be busier by now: measure again.
     costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
-    calibrated_on, _ = calibration_queries(validation, costs, budget - (time.perf_counter() - began))
+    left = budget - (time.perf_counter() - began)
+    calibrated_on, _ = calibration_queries(validation, costs, left)
 
     def calibrated(share: float) -> None:
         note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
 
-    answerer = calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated)
+    answerer = calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated, seconds=left)
     calibrated(1.0)
     return answerer
 

@@ -19,7 +19,8 @@ from starqe.queries.gaps import Gaps
 from starqe.ragged import IntArray
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.messages import least_of_best
-from starqe.reason.executor.truth import Bounded
+from starqe.reason.executor.truth import Bounded, Retrieving
+from starqe.reason.listed import Listed
 from starqe.reason.mixture import Mixture
 from starqe.reason.reasoner import Reasoner
 
@@ -42,6 +43,13 @@ class _Watched:
         """Predicts, and counts."""
         self.predictions += len(gaps)
         return self._one_hop.probabilities(gaps, out)
+
+    def best(self, gaps: Gaps, count: int) -> list[Listed]:
+        """Predicts the most probable entities, and counts."""
+        self.predictions += len(gaps)
+        if isinstance(self._one_hop, Retrieving):
+            return self._one_hop.best(gaps, count)
+        return [Listed(row) for row in self._one_hop.probabilities(gaps, torch.empty(len(gaps), len(self._executor.known.graph.entities)))]
 
     def ceilings(self, gaps: Gaps) -> Tensor:
         """Returns the bounds of the predictor."""

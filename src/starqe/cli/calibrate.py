@@ -83,7 +83,7 @@ def _check(folder: Path, answerer: "Answerer", queries: dict[str, "QueryTable"])
     """Measures on test queries how far the probabilities can be trusted; nothing if there are none."""
     from starqe.folders import new_file
     from starqe.measure.reliability import plot_reliability
-    from starqe.reason.calibration import check_probability
+    from starqe.reason.fitting import check_probability
     from starqe.reason.numbers import SHARES, number_rows, number_statements
 
     scorer = answerer.reasoner.mixture(["train"])

@@ -1,6 +1,7 @@
 """The scorer of a trained encoder: it scores every entity."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -8,8 +9,9 @@ import torch
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
+from starqe.measure.exact_search import EntitySearch, Nearest, Search, nearest, together
 from starqe.measure.nearest import EntityIndex
-from starqe.measure.retrieval import Best, dense_blocks, retrieve, stacked
+from starqe.measure.retrieval import Best, best_of, dense_blocks
 from starqe.model import SIMILARITY, Encoder, collate
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
@@ -42,6 +44,12 @@ class EncoderScorer:
     ) -> None:
         self._encoder, self._graph, self._variant, self.index = encoder, graph, variant, index
         self._entities = EntityRows(SIMILARITY[encoder.config.similarity], encoder.entity_matrix, frozen=frozen)
+        self._exact = EntitySearch(self._entities)
+
+    @property
+    def entities(self) -> int:
+        """The number of entities that are scored."""
+        return len(self._graph.entities)
 
     def scores(self, table: QueryTable, rows: IntArray, out: torch.Tensor) -> torch.Tensor:
         """Computes the scores of all entities for these rows of a table: (B, V)."""
@@ -71,41 +79,59 @@ class EncoderScorer:
 
     def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Best:
         """Finds the best entities for rows of several tables, part after part, besides those that do not compete."""
-        with torch.inference_mode():
-            if self.index is None:
-                return retrieve(self.blocks(parts), sum(len(rows) for _, rows in parts), count, without)
-            if all(table.shape.tree is None for table, _ in parts):
-                return self.index.best(self.vectors(parts), count, without)
-            found, start = [], 0
-            for table, rows in parts:
-                own = None if without is None else without[start : start + len(rows)]
-                found.append(self._best_of_union(self.index, table.take(rows).branches(), count, own))
-                start += len(rows)
-            return stacked(found)
+        return self.nearest(parts, count, without).best
 
-    def _best_of_union(
-        self, index: EntityIndex, alternatives: Sequence[QueryTable], count: int, without: Sequence[IntArray] | None
-    ) -> Best:
+    def nearest(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Nearest:
+        """Finds the best entities as `best` does, and can score any others."""
+        if all(table.shape.tree is None for table, _ in parts):
+            return nearest(self._search, self.vectors(parts), count, without)
+        found, start = [], 0
+        for table, rows in parts:
+            own = None if without is None else without[start : start + len(rows)]
+            found.append(self._nearest_of_union(table.take(rows).branches(), count, own))
+            start += len(rows)
+        return together(found)
+
+    def _nearest_of_union(self, alternatives: Sequence[QueryTable], count: int, without: Sequence[IntArray] | None) -> Nearest:
         """Finds the best entities of queries that are given by their alternatives, among the best of each alternative."""
         rows = np.arange(len(alternatives[0]))
+        without = [np.empty(0, np.int64)] * len(rows) if without is None else [np.unique(ids).astype(np.int64) for ids in without]
         vectors = [self.vectors([(one, rows)]) for one in alternatives]
         if len(alternatives) == 1:
-            return index.best(vectors[0], count, without)
-        without = without or [np.empty(0, np.int64)] * len(rows)
-        found = [index.best(some, count + max(map(len, without), default=0)) for some in vectors]
-        ids, scores, total = np.zeros((len(rows), count), np.int64), torch.full((len(rows), count), -torch.inf), torch.empty(len(rows))
+            return nearest(self._search, vectors[0], count, without)
+        found = [nearest(self._search, some, count + max(map(len, without), default=0)) for some in vectors]
+
+        def at(some: IntArray, ids: IntArray) -> torch.Tensor:
+            total = [one.best.log_normaliser[torch.from_numpy(some)][:, None] for one in found]
+            return UNION(torch.stack([one.at(some, ids) - each for one, each in zip(found, total, strict=True)]))
+
+        candidates, total = [], torch.empty(len(rows))
         for row in rows.tolist():
-            best = np.unique(np.concatenate([one.ids[row][one.scores[row].numpy() > -np.inf] for one in found]))
-            best, left_out = np.setdiff1d(best, without[row]), np.unique(without[row]).astype(np.int64)
-            both = np.concatenate([best, left_out])
-            shares = [index.at(some[row], both) - one.log_normaliser[row] for some, one in zip(vectors, found, strict=True)]
-            united = UNION(torch.stack(shares))
-            order = united[: len(best)].argsort(descending=True, stable=True)[:count]
-            ids[row, : len(order)], scores[row, : len(order)] = best[order.numpy()], united[order]
+            ids = np.unique(np.concatenate([one.best.ids[row][one.best.scores[row].numpy() > -np.inf] for one in found]))
+            ids = np.setdiff1d(ids, without[row])
+            united = at(np.array([row]), np.concatenate([ids, without[row]]))[0]
+            candidates.append((ids, united[: len(ids)]))
             # The shares in every alternative add up to 1.
-            total[row] = torch.log((len(alternatives) - united[len(best) :].exp().sum()).clamp_min(torch.finfo(torch.float32).tiny))
-        errors = torch.stack([one.error for one in found if one.error is not None])
-        return Best(ids, scores, total, torch.full((len(rows),), torch.inf), errors.amax(0))
+            total[row] = torch.log((len(alternatives) - united[len(ids) :].exp().sum()).clamp_min(torch.finfo(torch.float32).tiny))
+        errors = [one.best.error for one in found if one.best.error is not None]
+        ceiling = torch.full((len(rows),), torch.inf)
+        best = replace(
+            best_of(candidates, count), log_normaliser=total, ceiling=ceiling, error=torch.stack(errors).amax(0) if errors else None
+        )
+        return Nearest(best, at)
+
+    def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
+        """Finds the best entities for statements that lack their tail or their head.
+
+        Raises:
+            UnsupportedError: A statement lacks something else, such as a qualifier value.
+        """
+        parts, order = self._sides(gaps)
+        return nearest(self._search, self.vectors(parts)[torch.from_numpy(order)], count, without)
+
+    @property
+    def _search(self) -> Search:
+        return self._exact if self.index is None else self.index
 
     def _union(self, alternatives: Sequence[QueryTable], out: torch.Tensor) -> torch.Tensor:
         """Scores queries that are given by their alternatives: (B, V)."""
@@ -121,11 +147,17 @@ class EncoderScorer:
         Raises:
             UnsupportedError: A statement lacks something else, such as a qualifier value.
         """
+        parts, order = self._sides(gaps)
+        found = self.scores_of(parts, out)
+        return found if len(parts) == 1 else found[torch.from_numpy(order)]
+
+    def _sides(self, gaps: Gaps) -> tuple[list[Part], IntArray]:
+        """Returns the queries for heads and for tails, and where each gap is among them."""
         if lost := gaps.position[~np.isin(gaps.position, (HEAD, TAIL))].tolist():
             raise UnsupportedError(f"an encoder predicts heads and tails, found a question for the {POSITIONS[lost[0]]}. Train a predictor")
         sides = [rows for position in (HEAD, TAIL) if len(rows := np.flatnonzero(gaps.position == position))]
-        found = self.scores_of([(queries_of(gaps.take(rows)), np.arange(len(rows))) for rows in sides], out)
-        return found if len(sides) == 1 else found[torch.from_numpy(np.argsort(np.concatenate(sides)))]
+        parts: list[Part] = [(queries_of(gaps.take(rows)), np.arange(len(rows))) for rows in sides]
+        return parts, np.argsort(np.concatenate(sides))
 
     def vectors(self, parts: Sequence[Part]) -> torch.Tensor:
         """Computes the query vectors of rows of several tables, part after part: (B, D)."""

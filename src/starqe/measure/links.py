@@ -3,9 +3,9 @@
 B questions · V entities.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from starqe.errors import InputError
 from starqe.kg import SPLITS, Graph
 from starqe.measure.evaluate import Progress, batch_for
+from starqe.measure.exact_search import Nearest
 from starqe.measure.metrics import Accumulator
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.rows import Row, report
@@ -31,6 +32,14 @@ class GapScorer(Protocol):
 
     def entity_scores(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the scores of all entities; may write to ``out`` and return it: (B, V)."""
+
+
+@runtime_checkable
+class GapRetriever(Protocol):
+    """A scorer that finds the best entities for the missing part of statements, without a row of scores for all."""
+
+    def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
+        """Finds the best entities, besides those that do not compete."""
 
 
 @dataclass(frozen=True)

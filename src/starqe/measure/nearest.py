@@ -105,15 +105,15 @@ class EntityIndex:
         of_sample = SIMILARITY[self._name].scores(vectors, self._sample[1])  # (B, m)
         for row, vector in enumerate(vectors):
             found = np.setdiff1d(places[row][places[row] >= 0], without[row])
-            own = self.at(vector, found)
+            own = self.at(vector[None], found)[0]
             order = own.argsort(descending=True, stable=True)[:count]  # of equal ones, the lowest id comes first
             ids[row, : len(order)], scores[row, : len(order)] = found[order.numpy()], own[order]
             total[row], error[row] = self._normaliser(own, of_sample[row], found, np.unique(without[row]))
         return Best(ids, scores, total, torch.full((len(vectors),), torch.inf), error)
 
-    def at(self, vector: Tensor, ids: IntArray) -> Tensor:
-        """Computes the exact scores of some entities for one query: (D,), (n,) -> (n,)."""
-        return SIMILARITY[self._name].scores(vector[None].float(), self._rows(ids))[0]
+    def at(self, vectors: Tensor, ids: IntArray) -> Tensor:
+        """Computes the exact scores of some entities: (B, D), (n,) -> (B, n)."""
+        return SIMILARITY[self._name].scores(vectors.float(), self._rows(ids))
 
     def _normaliser(self, own: Tensor, of_sample: Tensor, found: IntArray, without: IntArray) -> tuple[float, float]:
         """Returns the logarithm of the normaliser and its standard error, from the scores of the found and of the sample."""

@@ -110,6 +110,26 @@ def stacked(parts: Sequence[Best]) -> Best:
     )
 
 
+def best_of(candidates: Sequence[tuple[IntArray, Tensor]], count: int, without: Sequence[IntArray] | None = None) -> Best:
+    """Finds the best of some candidates of each query, given with their scores; the normaliser is that of the candidates alone.
+
+    Args:
+        candidates: Entities in ascending order and their scores, for each query: (n,) both.
+        count: The number of entities wanted for each.
+        without: For each query, the entities that do not compete.
+    """
+    ids, scores = np.zeros((len(candidates), count), np.int64), torch.full((len(candidates), count), -torch.inf)
+    total = torch.full((len(candidates),), -torch.inf)
+    for row, (own, values) in enumerate(candidates):
+        if without is not None and len(without[row]):
+            left = ~np.isin(own, without[row])
+            own, values = own[left], values[torch.from_numpy(left)]
+        order = values.argsort(descending=True, stable=True)[:count]
+        ids[row, : len(order)], scores[row, : len(order)] = own[order.numpy()], values[order]
+        total[row] = torch.logsumexp(values, 0)
+    return Best(ids, scores, total, torch.full((len(candidates),), -torch.inf))
+
+
 def _pairs(without: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     """Returns rows and entities that do not compete, by entity."""
     row = np.repeat(np.arange(len(without)), [len(of_row) for of_row in without])

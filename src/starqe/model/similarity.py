@@ -246,6 +246,17 @@ class EntityRows:
             else:
                 yield number * BLOCK, torch.ops.mkldnn._linear_pointwise(vectors, packed, None, "none", [], "")
 
+    def at(self, vectors: Tensor, ids: Tensor) -> Tensor:
+        """Returns the scores of some entities. (B, D), (n,) -> (B, n)."""
+        rows = self._matrix().detach()
+        if isinstance(self._similarity, Dot) and rows.device.type == "cpu":
+            return torch.mm(vectors, rows.index_select(0, ids).T)
+        return self._similarity.scores(vectors, rows.index_select(0, ids.to(rows.device))).cpu()
+
+    def frozen_rows(self) -> Tensor | None:
+        """Returns the rows if they no longer change, are many, on the CPU and compared by dot products; else None. (V, D)."""
+        return self._matrix().detach() if self._packs() else None
+
     def _parts(self) -> list[tuple[Tensor, Tensor | None]]:
         """Returns the rows of each block, as they are and packed."""
         if self._packed:

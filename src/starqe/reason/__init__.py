@@ -1,10 +1,12 @@
 """Reasoning: combines one-hop predictions and known facts into the truth of a whole query, by fuzzy logic."""
 
 from starqe.reason.executor.derivation import Contribution, Derivation, Equation, Group, Reason
-from starqe.reason.executor.executor import Executor, Result, Tuples
+from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.truth import OneHop
+from starqe.reason.executor.tuples import Tuples
+from starqe.reason.listed import Result
 from starqe.reason.predictor.architectures import ARCHITECTURES
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson

@@ -1,15 +1,11 @@
-"""Calibration: everything that is fitted on validation, and the file that keeps it.
+"""Calibration: everything that is fitted on validation (`starqe.reason.fitting`), and the file that keeps it.
 
-Four things are fitted, in this order: the probability of a single predicted fact, the levels of predicted numbers, the weights of
-the mixture of encoder and executor, and the probability of an answer. All of them ask with train alone as known: which of the best
-candidates hold once the validation statements are added? A calibrated run folder has
+A calibrated run folder has
 
     answering.json    {"format": "starqe answering", "version": 3, settings, one_hop, executor, answers, levels, has_value}
     predictor/        the one-hop predictor, if there is one; else the encoder predicts single facts too
 
 The file is written atomically at the end, so an interrupted calibration leaves the previous one.
-
-B questions or queries · K candidates · V entities.
 """
 
 from collections.abc import Mapping
@@ -17,32 +13,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import torch
-
-from starqe.errors import QueryError, StorageError
+from starqe.errors import StorageError
 from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph
-from starqe.measure.evaluate import Scorer
-from starqe.measure.links import GapScorer
-from starqe.measure.ranking_protocols import strict
-from starqe.measure.ranks import filtered_ranks
-from starqe.measure.reliability import Reliability, reliability
-from starqe.queries import QueryTable, sample
-from starqe.queries.exact.entailed import Entailed
-from starqe.queries.gaps import gaps_of
-from starqe.queries.shape import ONE_HOP
-from starqe.ragged import BoolArray, FloatArray
-from starqe.reason.executor.executor import CELLS
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.has_value import FEATURES as HAS_VALUE
-from starqe.reason.logistic import Logistic, fit_logistic
-from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights, log_truth, shape_class
+from starqe.reason.logistic import Logistic
+from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights
 from starqe.reason.predictor import one_hop
-from starqe.reason.predictor.one_hop import Context, log_share
 from starqe.reason.predictor.scales import Levels
-from starqe.reason.probability import FEATURES, answer_features, best_candidates, candidates_exist, probabilities
-from starqe.seed import derive
+from starqe.reason.probability import FEATURES
 
 FORMAT, VERSION = "starqe answering", 3
 HEADER = "answering.json"
@@ -54,14 +34,6 @@ MIN_STATEMENTS = 50
 """Probabilities fitted on fewer validation statements count as not calibrated: a share of 50 cases has a standard error of up to 0.07."""
 MIN_POSITIVES = 20
 """The same for the candidates that came true: with fewer, the dependence of the share on the score cannot be estimated."""
-
-WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
-"""The weights of the executor that are tried; the encoder has the rest."""
-FACTS = 2_000
-"""The number of questions that the probability of single facts is fitted on."""
-FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
-"""The number of best candidates per question (single facts) and per query (answers) that the fits learn from."""
-_BATCH, _FACT_BATCH = 64, 256
 
 RankedBy = Literal["mixture", "encoder"]
 """The scorer of answers that are not known."""
@@ -192,140 +164,3 @@ def _answers_of(content: Mapping[str, Any], path: Path, graph: Graph) -> AnswerP
         # Until version 2 there were fewer classes: the others count as mixed, the last of those.
         content = {**content, "weights": [*weights, *[weights[-1]] * (len(CLASSES) - len(FIRST_CLASSES))]}
     return AnswerProbability(Logistic.read(content, len(FEATURES), path), evidence)
-
-
-def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int = 0) -> Logistic:
-    """Fits the probability of single facts: which of the best candidates beyond train hold with valid?
-
-    Half of the questions come from validation statements, half from training statements (which seldom have a further answer),
-    each in both directions and with none to two qualifiers.
-
-    Raises:
-        QueryError: The graph has no validation statements to learn from.
-    """
-    if not len(graph.known(["valid"])):
-        raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it again")
-    cases = [
-        _fact_cases(graph, scorer, sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration")))
-        for shape in ONE_HOP.values()
-        for split in ("valid", "train")
-    ]
-    features, truth = np.concatenate([case[0] for case in cases]), np.concatenate([case[1] for case in cases])
-    return fit_logistic(features, truth)
-
-
-def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[FloatArray, BoolArray]:
-    """Returns the features of the best candidates that train does not know, and whether they hold with valid."""
-    context, with_valid = Context(graph.known(["train"])), Entailed(graph.known(["train", "valid"]))
-    features: list[FloatArray] = [np.empty((0, len(one_hop.FEATURES)))]
-    truth: list[BoolArray] = [np.empty(0, bool)]
-    entities = len(graph.entities)
-    for start in range(0, len(table), _FACT_BATCH):
-        gaps = gaps_of(table, np.arange(start, min(start + _FACT_BATCH, len(table))))
-        beliefs = log_share(scorer.entity_scores(gaps, torch.empty(len(gaps), entities)))
-        question = context.questions(gaps, beliefs)
-        beliefs[question.known.owner, question.known.items] = -torch.inf
-        best = beliefs.topk(min(FACT_CANDIDATES, entities), dim=1)  # (B, K)
-        answers = with_valid.answers(gaps)
-        holds = torch.zeros(len(gaps), entities, dtype=torch.bool)
-        holds[answers.owner, answers.items] = True
-        case = np.repeat(question.features[:, None], best.values.shape[1], axis=1)  # (B, K, features)
-        case[:, :, 0] = best.values.numpy() - question.left[:, None]
-        exists = np.isfinite(case[:, :, 0])
-        features.append(case[exists])
-        truth.append(holds.gather(1, best.indices).numpy()[exists])
-    return np.concatenate(features), np.concatenate(truth)
-
-
-def calibration_bytes(entities: int, settings: ReasonSettings) -> int:
-    """Estimates the memory that calibration takes for scores: of facts, of a batch of queries, and of the candidates of its executor."""
-    executor = min(CELLS, settings.beam * _BATCH * entities)
-    return 4 * (4 * _FACT_BATCH * entities + 3 * _BATCH * entities + 8 * executor)
-
-
-def fit_weights(graph: Graph, encoder: Scorer, executor: Scorer, validation: Mapping[str, QueryTable]) -> Weights:
-    """Fits the weights of the mixture: for each class of shapes those with the best MRR of hard answers (macro).
-
-    A class that no validation query has gets the weight of the mixed class, or else half.
-
-    Args:
-        graph: The graph in which easy and hard answers are looked up; the scorers see train only.
-        encoder: Scores of the encoder.
-        executor: Truths of the executor.
-        validation: Queries of the split valid, by shape.
-    """
-    sums: dict[str, FloatArray] = {}
-    counts: dict[str, int] = {}
-    for table in validation.values():
-        reciprocal = _reciprocal_ranks(graph, encoder, executor, table)  # (queries, weights)
-        name = shape_class(table.shape)
-        # Every shape of a class counts the same, however many queries it has.
-        sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + (reciprocal.mean(axis=0) if len(reciprocal) else 0)
-        counts[name] = counts.get(name, 0) + len(reciprocal)
-    best = {name: WEIGHTS[int(sums[name].argmax())] for name in CLASSES if counts.get(name)}
-    return Weights({name: best.get(name, best.get("mixed", 0.5)) for name in CLASSES})
-
-
-def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: QueryTable) -> FloatArray:
-    """Computes the mean reciprocal rank of the hard answers of each query, for every weight: (queries, weights)."""
-    task = strict(graph, table, np.arange(len(table)))
-    found = [np.empty((0, len(WEIGHTS)))]
-    buffers = torch.empty(3, _BATCH, len(graph.entities))
-    for start in range(0, len(task.rows), _BATCH):
-        rows = task.rows[start : start + _BATCH]
-        one, other, both = (buffer[: len(rows)] for buffer in buffers)
-        encoded = log_share(encoder.scores(table, rows, one))
-        derived = log_truth(executor.scores(table, rows, other))
-        ranked, filtered = task.ranked.slice(start, start + len(rows)), task.filtered.slice(start, start + len(rows))
-        columns = []
-        for weight in WEIGHTS:
-            torch.mul(derived, weight, out=both).add_(encoded, alpha=1 - weight)
-            ranks = filtered_ranks(both, ranked, filtered).realistic
-            columns.append(np.bincount(ranked.owner, 1 / ranks, minlength=len(rows)) / ranked.counts)
-        found.append(np.stack(columns, axis=1))
-    return np.concatenate(found)
-
-
-def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable]) -> AnswerProbability:
-    """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
-
-    Raises:
-        QueryError: No validation query has a hard answer.
-    """
-    cases = _answer_cases(graph, scorer, validation)
-    if not cases:
-        raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
-    features = np.concatenate([features[candidates_exist(features)] for features, _ in cases])
-    truth = np.concatenate([holds[candidates_exist(features)] for features, holds in cases])
-    evidence = Evidence(len(graph.known(["valid"])), len(truth), int(truth.sum()))
-    return AnswerProbability(fit_logistic(features, truth), evidence)
-
-
-def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Mapping[str, QueryTable]) -> Reliability | None:
-    """Compares the probabilities of the best candidates of queries with which of them are hard answers; None without any.
-
-    The scorer knows train only, as when the probabilities were fitted.
-    """
-    predicted: list[FloatArray] = [np.empty(0)]
-    observed: list[BoolArray] = [np.empty(0, bool)]
-    for features, holds in _answer_cases(graph, scorer, tables):
-        exists = candidates_exist(features)
-        predicted.append(probabilities(fitted, features)[exists])
-        observed.append(holds[exists])
-    probability, truth = np.concatenate(predicted), np.concatenate(observed)
-    return reliability(probability, truth) if len(truth) else None
-
-
-def _answer_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable]) -> list[tuple[FloatArray, BoolArray]]:
-    """Ranks queries with their easy answers as known; returns the features of the best candidates, and which of them are hard answers."""
-    found = []
-    for table in tables.values():
-        task = strict(graph, table, np.arange(len(table)))
-        for start in range(0, len(task.rows), _BATCH):
-            rows = task.rows[start : start + _BATCH]
-            hard, either = task.ranked.slice(start, start + len(rows)), task.filtered.slice(start, start + len(rows))
-            easy = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
-            best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
-            features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
-            found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
-    return found

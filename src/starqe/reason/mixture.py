@@ -4,27 +4,37 @@ Both become logarithms (of the softmax over all entities, and of the truth), and
 shapes, fitted on validation queries (`starqe.reason.calibration`), so that shapes never seen in validation have a weight too.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from functools import cached_property
+from typing import Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.learn.training_queries import Part
-from starqe.measure.retrieval import Best, LogSum, dense_blocks, retrieve
+from starqe.measure.exact_search import Nearest
+from starqe.measure.retrieval import Best, LogSum, best_of, dense_blocks, retrieve
 from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET
 from starqe.ragged import IntArray
-from starqe.reason.executor.executor import Result
+from starqe.reason.executor.executor import DENSE
+from starqe.reason.listed import Listed, Result, Rows, everywhere
 from starqe.reason.predictor.one_hop import log_share
+from starqe.seed import generator
 
 CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed", "union", "negation", "open value")
 """The classes of shapes; see `shape_class`."""
 FIRST_CLASSES = CLASSES[:5]
 """The classes of calibrations of earlier versions, which have the weight of "mixed" for all others."""
+CANDIDATES = 128
+"""The least number of best entities of the encoder that are candidates."""
+SAMPLE = 256
+"""The number of entities by which the normaliser counts all that are no candidates."""
 _LEAST = 1e-12  # a truth of 0 has no logarithm
 
 
@@ -80,6 +90,7 @@ ENCODER, EXECUTOR, EVEN = (Weights(dict.fromkeys(CLASSES, weight)) for weight in
 """Weights for the encoder alone, the executor alone, and both equally."""
 
 
+@runtime_checkable
 class Encoding(Protocol):
     """What scores whole queries: an encoder."""
 
@@ -89,12 +100,23 @@ class Encoding(Protocol):
     def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, Tensor]]:
         """Yields the same scores, some entities at a time, with the first entity of each block: (B, n)."""
 
+    def nearest(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Nearest:
+        """Finds the entities with the best scores, besides those that do not compete."""
 
+    @property
+    def entities(self) -> int:
+        """The number of entities that are scored."""
+
+
+@runtime_checkable
 class Executing(Protocol):
     """What derives answers edge by edge: an executor."""
 
     def truths_of(self, parts: Sequence[Part], out: Tensor | None = None, deadline: Deadline = NEVER) -> Result:
         """Returns the truths of all entities for rows of several tables, part after part, and the slack."""
+
+    def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+        """Returns the same truths, with only the best of each row listed in large graphs."""
 
 
 class Mixture:
@@ -116,47 +138,68 @@ class Mixture:
     def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None, deadline: Deadline = NEVER) -> Best:
         """Finds the best entities for rows of several tables, part after part, besides those that do not compete.
 
-        The encoder's scores are mixed in while they are in the cache, and their normaliser is taken off at the end.
+        Where truths are rows over all entities, the encoder's scores are mixed in block by block. Where only the best are listed,
+        these and the encoder's best are the candidates; a sample of all others completes the normaliser.
 
         Raises:
             DeadlineError: The time is up.
         """
         deadline.check()
         weights = [self.weights.of(table.shape) for table, rows in parts for _ in rows]
-        weight = torch.tensor(weights)[:, None]  # (B, 1)
-        total, ceiling = LogSum(len(weights)), torch.full((len(weights),), -torch.inf)
         with torch.inference_mode():
-            truths = self._truths(parts, weights, deadline)
-            best = retrieve(self._blocks(parts, weight, truths, total, ceiling), len(weights), count, without)
-            offset = total.value * (1 - weight[:, 0]) if min(weights) < 1 else torch.zeros(len(weights))
+            truths = self._truths(parts, weights, count, deadline)
+            # In a small graph, also for the encoder alone: an answer should not depend on what is asked at the same time.
+            if self._encoder.entities <= DENSE or any(row.ids is None for row in truths.rows):
+                return self._dense_best(parts, torch.tensor(weights)[:, None], truths, count, without)
+            return self._listed_best(parts, weights, truths, count, without)
+
+    def _dense_best(self, parts: Sequence[Part], weight: Tensor, truths: Rows, count: int, without: Sequence[IntArray] | None) -> Best:
+        """Finds the best entities block by block; the encoder's normaliser is taken off at the end."""
+        total, ceiling = LogSum(len(weight)), torch.full((len(weight),), -torch.inf)
+        dense = Result(torch.stack([row.dense(self._encoder.entities) for row in truths.rows]), truths.slack)
+        best = retrieve(self._blocks(parts, weight, dense, total, ceiling), len(weight), count, without)
+        offset = total.value * (1 - weight[:, 0]) if weight.min() < 1 else torch.zeros(len(weight))
         return Best(best.ids, best.scores - offset[:, None], best.log_normaliser - offset, ceiling - offset)
 
-    def encoder_shares(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
-        """Returns the encoder's view alone, as shares of all entities that add up to 1: (B, V)."""
-        return log_share(self._encoder.scores_of([(table, rows)], out)).exp()
+    def _listed_best(
+        self, parts: Sequence[Part], weights: Sequence[float], truths: Rows, count: int, without: Sequence[IntArray] | None
+    ) -> Best:
+        """Finds the best entities among those that the executor lists or the encoder ranks first."""
+        without = [np.empty(0, np.int64)] * len(weights) if without is None else [np.unique(ids).astype(np.int64) for ids in without]
+        near = self._encoder.nearest(parts, max(count, CANDIDATES), without) if min(weights) < 1 else None
+        found = [
+            _candidates(row, float(truths.slack[place]), weight, near, place, without[place], self._sample, self._encoder.entities)
+            for place, (row, weight) in enumerate(zip(truths.rows, weights, strict=True))
+        ]
+        best = best_of([(one.ids, one.scores) for one in found], count)
+        total = torch.stack([one.log_normaliser for one in found])
+        return Best(best.ids, best.scores, total, torch.tensor([one.ceiling for one in found]))
 
-    def _truths(self, parts: Sequence[Part], weights: Sequence[float], deadline: Deadline) -> Result | None:
+    @cached_property
+    def _sample(self) -> IntArray:
+        """Entities that stand for all that are no candidates."""
+        size = self._encoder.entities
+        return np.sort(generator(0, "sample of entities").choice(size, min(size, SAMPLE), replace=False))
+
+    def encoder_share(self, table: QueryTable, row: int, entity: int) -> float:
+        """Returns the encoder's view of an answer alone: its share; those of all entities add up to 1."""
+        near = self._encoder.nearest([(table, np.array([row]))], CANDIDATES)
+        return float((near.at(np.array([0]), np.array([entity]))[0, 0] - near.best.log_normaliser[0]).exp())
+
+    def _truths(self, parts: Sequence[Part], weights: Sequence[float], count: int, deadline: Deadline) -> Rows:
         """Asks the executor, where it has a weight; elsewhere every truth is 1."""
+        whole = Rows([everywhere(1)] * len(weights), torch.zeros(len(weights)))
         asked = [part for part in parts if self.weights.of(part[0].shape)]
-        if not asked:
-            return None
-        found = self._executor.truths_of(asked, deadline=deadline)
-        if len(asked) == len(parts):
-            return found
-        place = torch.tensor(weights).nonzero().flatten()
-        whole = Result(torch.ones(len(weights), found.values.shape[1]), torch.zeros(len(weights)))
-        whole.values[place], whole.slack[place] = found.values, found.slack
+        if asked:
+            found = self._executor.rows_of(asked, deadline, listed=count)
+            for number, place in enumerate(np.flatnonzero(weights).tolist()):
+                whole.rows[place], whole.slack[place] = found.rows[number], found.slack[number]
         return whole
 
     def _blocks(
-        self, parts: Sequence[Part], weight: Tensor, truths: Result | None, total: LogSum, ceiling: Tensor
+        self, parts: Sequence[Part], weight: Tensor, truths: Result, total: LogSum, ceiling: Tensor
     ) -> Iterator[tuple[int, Tensor]]:
         """Yields the mixed scores, and adds up what the encoder's normaliser and the ceiling need. (B, n)."""
-        if truths is None:
-            for start, scores in self._encoder.blocks(parts):
-                total.add(scores.clone())
-                yield start, scores
-            return
         asked = bool(weight.min() < 1)  # else the encoder has no weight, and needs no normaliser
         encoded = self._encoder.blocks(parts) if asked else dense_blocks(torch.zeros_like(truths.values))
         open_rows, log_slack = truths.slack > 0, log_truth(truths.slack[:, None].clone())
@@ -170,6 +213,66 @@ class Mixture:
                 most = torch.where(own < log_slack, torch.addcmul(scores, weight, log_slack), -torch.inf).amax(1)
                 torch.maximum(ceiling, torch.where(open_rows, most, -torch.inf), out=ceiling)
             yield start, scores.addcmul_(weight, own)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """The best entities of one query by mixed scores."""
+
+    ids: IntArray  # (n,) ascending
+    scores: Tensor  # (n,)
+    log_normaliser: Tensor  # () the logarithm of Σ exp(score) over all entities that compete; that of others is estimated from a sample
+    ceiling: float
+    """The most that any other entity can have, or one whose truth is only a lower bound."""
+
+
+def _candidates(
+    row: Listed, slack: float, weight: float, near: Nearest | None, place: int, without: IntArray, sample: IntArray, entities: int
+) -> _Candidates:
+    """Mixes the scores of the entities that the executor lists or the encoder ranks first.
+
+    Args:
+        row: The truths.
+        slack: How true entities up to it may be.
+        weight: The weight of the executor.
+        near: The best entities of the encoder; None if it has no weight.
+        place: The query among those of the encoder.
+        without: The entities that do not compete, ascending.
+        sample: Entities that stand for all that are no candidates.
+        entities: The number of all.
+    """
+    ranked, scores, total = np.empty(0, np.int64), torch.empty(0), torch.zeros(())
+    if near is not None and weight < 1:
+        ranked, scores, total = near.best.ids[place], near.best.scores[place], near.best.log_normaliser[place]
+        if not scores[-1].isfinite():
+            exists = scores.isfinite()
+            ranked, scores = ranked[exists.numpy()], scores[exists]
+        if len(without):
+            total = torch.logaddexp(total, near.at(np.array([place]), without).logsumexp(1)[0])  # of all entities
+    listed = row.pairs(entities)[0] if weight else np.empty(0, np.int64)
+    listed = np.setdiff1d(listed, np.concatenate([ranked, without]))
+    others = np.setdiff1d(sample, np.concatenate([ranked, listed, without])) if weight else sample[:0]
+    count, ids = len(ranked) + len(listed), np.concatenate([ranked, listed, others])
+    encoded = torch.zeros(len(ids))
+    if near is not None and weight < 1:
+        encoded[: len(ranked)], encoded[len(ranked) :] = scores, near.at(np.array([place]), ids[len(ranked) :])[0]
+    truths = row.at(ids) if weight else torch.ones(len(ids))
+
+    def mix(encoded: Tensor, truth: Tensor) -> Tensor:
+        return log_truth(truth.clone()).mul_(weight).add_(encoded - total, alpha=1 - weight)
+
+    found, ceilings = mix(encoded, truths), [torch.full((1,), -torch.inf)]
+    if weight and (most := max(slack, row.rest)) > 0:
+        ceilings.append(mix(scores[-1:] if len(scores) else torch.zeros(1), torch.full((1,), most)))
+        opened = encoded[:count][truths[:count] < slack]
+        ceilings.append(mix(opened, torch.full_like(opened, slack)))
+    if near is not None and not weight:  # the encoder alone
+        log_normaliser = near.best.log_normaliser[place] - total
+    else:
+        left = max(entities - count - len(without), 1)
+        log_normaliser = torch.logaddexp(found[:count].logsumexp(0), found[count:].logsumexp(0) + math.log(left / max(len(others), 1)))
+    order = np.argsort(ids[:count])
+    return _Candidates(ids[:count][order], found[:count][torch.from_numpy(order)], log_normaliser, float(torch.cat(ceilings).amax()))
 
 
 def mixed(encoded: Tensor, truth: Tensor, weight: float) -> Tensor:

@@ -22,15 +22,13 @@ from starqe.reason.calibration import (
     AnswerProbability,
     Calibration,
     RankedBy,
-    calibration_bytes,
-    fit_one_hop,
-    fit_weights,
     load_calibration,
     save_calibration,
     write_calibration,
 )
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.fitting import calibration_bytes, fit_one_hop, fit_weights
 from starqe.reason.has_value import HasValue, fit_has_value
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import EVEN, Mixture, Weights
@@ -136,6 +134,7 @@ def fit_reasoner(
     validation: Mapping[str, QueryTable],
     settings: ReasonSettings | None = None,
     seed: int = 0,
+    seconds: float | None = None,
 ) -> Reasoner:
     """Fits the probability of single facts and the weights of the mixture on validation; nothing is saved yet.
 
@@ -145,6 +144,7 @@ def fit_reasoner(
         validation: Queries of the split valid, by shape.
         settings: How the executor works.
         seed: Decides which questions the calibration learns from.
+        seconds: The time that the weights may take; all queries are used if left out.
 
     Raises:
         MismatchError: The predictor was trained on another graph, or on more than its train split.
@@ -158,7 +158,7 @@ def fit_reasoner(
     numbers = NumberPredictor.of(one_hop)
     has_value = fit_has_value(numbers.scales.graph, numbers.scales.relations, seed) if numbers else None
     reasoner = Reasoner(run.graph, encoder, one_hop, fact, EVEN, settings or ReasonSettings(), fit_levels(one_hop), has_value)
-    return replace(reasoner, weights=fit_weights(run.graph, encoder, reasoner.executor(["train"]), validation))
+    return replace(reasoner, weights=fit_weights(run.graph, encoder, reasoner.executor(["train"]), validation, seconds))
 
 
 def save_reasoner(

@@ -1,16 +1,20 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
 
 from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
+from starqe.measure.exact_search import Nearest
+from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries import SHAPES, Atom, Query, Variable
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import MISSING, Gaps, gaps_of, stack_gaps
 from starqe.queries.layout import table_of_query
 from starqe.queries.shape import INVERSE
 from starqe.ragged import Ragged
-from starqe.reason.calibration import fit_one_hop
+from starqe.reason.fitting import fit_one_hop
 from starqe.reason.logistic import Logistic
 from starqe.reason.predictor.one_hop import FEATURES, OneHopProbability, log_share, usual_answers
 
@@ -153,3 +157,36 @@ def test_a_ceiling_is_that_of_all_belief_that_is_left(graph: Graph) -> None:
     calibrated = OneHopProbability(Share([0.25] * 4), graph.known(["train"]), Logistic((1.0, 1.0, 0.0, 0.0), 0.5))
     found = calibrated.ceilings(_gaps(graph, Atom("d", "r", X)))
     assert found.tolist() == pytest.approx([1 / (1 + np.exp(-0.5 - np.log(2)))], abs=1e-4)
+
+
+class Vectors:
+    """A scorer with random scores that finds the best of them."""
+
+    def __init__(self, entities: int, seed: int) -> None:
+        self.numbers = np.random.default_rng(seed).normal(0, 3, (64, entities)).astype(np.float32)
+
+    def entity_scores(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(torch.from_numpy(self.numbers[(gaps.head * 7 + gaps.tail * 3 + gaps.relation) % 64]))
+
+    def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[np.ndarray] | None = None) -> Nearest:
+        scores = self.entity_scores(gaps, torch.empty(len(gaps), self.numbers.shape[1]))
+        best = retrieve(dense_blocks(scores.clone()), len(gaps), count, without)
+        return Nearest(best, lambda rows, ids: scores[torch.from_numpy(rows)][:, torch.from_numpy(ids).long()])
+
+
+@pytest.mark.parametrize("slope", [0.8, -0.5])
+def test_the_best_probabilities_are_those_of_whole_rows_and_bound_the_others(slope: float) -> None:
+    graph = graph_of([Statement("a", "r", f"e{i}") for i in range(5)] + [Statement(f"e{i}", "s", f"e{i + 1}") for i in range(30)])
+    calibrated = OneHopProbability(Vectors(len(graph.entities), 3), graph.known(["train"]), Logistic((slope, 0.3, -0.2, 0.1), -0.5))
+    questions = stack_gaps([_gaps(graph, Atom("a", "r", X)), _gaps(graph, Atom(X, "s", "e4")), _gaps(graph, Atom("e9", "r", X))])
+    whole = calibrated.probabilities(questions, torch.empty(3, len(graph.entities)))
+    known = [{graph.entities.id(f"e{i}") for i in range(5)}, {graph.entities.id("e3")}, set()]
+    for count in (4, 100):
+        for row, listed in enumerate(calibrated.best(questions, count)):
+            assert listed.ids is not None
+            assert not known[row] & {*listed.ids.tolist()}
+            assert len(listed.ids) == min(count, len(graph.entities) - len(known[row]))
+            torch.testing.assert_close(listed.values, whole[row][torch.from_numpy(listed.ids)], atol=1e-6, rtol=1e-5)
+            torch.testing.assert_close(listed.at(np.arange(len(graph.entities))), whole[row], atol=1e-6, rtol=1e-5)
+            others = sorted({*range(len(graph.entities))} - known[row] - {*listed.ids.tolist()})
+            assert whole[row][others].amax().item() <= listed.rest + 1e-6 if others else listed.rest == 0

@@ -29,7 +29,7 @@ from starqe.measure.rows import AVERAGE, Row, over_seeds, report
 from starqe.queries import ALL_SHAPES, MORE_SHAPES, SHAPES, QuerySettings, QueryTable, generate, load_queries, sample_queries, tables_of
 from starqe.queries.exact.reduction import class_order, reductions
 from starqe.ragged import Ragged
-from starqe.reason.calibration import fit_weights
+from starqe.reason.fitting import fit_weights
 from starqe.reason.mixture import Weights
 from starqe.reason.reasoner import RANKED_BY
 

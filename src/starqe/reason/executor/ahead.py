@@ -8,13 +8,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-import torch
 
 from starqe.queries.gaps import MISSING, Gaps
 from starqe.ragged import Ragged
 from starqe.reason.executor.pattern import Edge, Questions
 from starqe.reason.executor.steps import Bind, Given, Nested, Plan
-from starqe.reason.executor.truth import Asked, Made, OneHop
+from starqe.reason.executor.truth import Asked, Made, Predictions
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[Sequence[Asked], None, T]
@@ -62,13 +61,12 @@ def side_by_side(works: Sequence[Work[None]], made: Made, predict: Callable[[Seq
         works = going
 
 
-def predict(one_hop: OneHop, cap: float, asked: Sequence[Asked], entities: int) -> Made:
-    """Predicts the other end of edges, heads and tails alike: the truths of all entities for each, facts not counted."""
+def predict(predictions: Predictions, asked: Sequence[Asked]) -> Made:
+    """Predicts the other end of edges, heads and tails alike: the truths for each, facts not counted."""
     heads, tails = ([node if side == given else MISSING for side, node, _ in asked] for given in ("head", "tail"))
     relations, pairs = [relation for _, _, (relation, _) in asked], Ragged.of_lists([pairs for _, _, (_, pairs) in asked], 2)
     gaps = Gaps(np.array(heads), np.array(relations, np.int32), np.array(tails), pairs, Ragged.empty(len(asked)))
-    truth = one_hop.probabilities(gaps, torch.empty(len(asked), entities)).clamp_(0, cap)
-    return {one: (truth, row) for row, one in enumerate(asked)}
+    return dict(zip(asked, predictions.rows(gaps), strict=True))
 
 
 def at_constants(plan: Plan, questions: Questions) -> Iterator[Asked]:

@@ -1,12 +1,12 @@
 """One batch of questions taken through the steps of a plan.
 
-R partial questions · V entities · k candidates. The truth of every open node is a row of numbers, one for each entity; inner
-variables count by their best entity (a maximum), conditions are joined by a norm, disjunctions by its dual, and a negation is 1 less
-the truth. Every row of numbers L comes with a slack s, and the true numbers T obey ``L <= T <= max(L, s)``: what is above the slack
-is exact, the rest is a lower bound.
+R partial questions · k candidates. The truths of the entities at an open node are a `Listed` row; inner variables count by their
+best entity (a maximum), conditions are joined by a norm, disjunctions by its dual, and a negation is 1 less the truth. Every row L comes
+with a slack s, and the true numbers T obey ``L <= T <= max(L, s)``: what is above the slack is exact, the rest is a lower bound. An
+entity that a row does not list has at most the larger of the slack and the row's bound.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -16,14 +16,21 @@ from starqe.ragged import IntArray
 from starqe.reason.executor.ahead import Work, alone
 from starqe.reason.executor.messages import likely, pass_message
 from starqe.reason.executor.norms import DUALS, NORMS
-from starqe.reason.executor.partial import Partial, largest_open
+from starqe.reason.executor.partial import Partial
 from starqe.reason.executor.pattern import Pattern
 from starqe.reason.executor.steps import Bind, Check, Close, Fix, Given, Nested, Pass, Plan, Step, Value
 from starqe.reason.executor.truth import OTHER, EdgeTruth
+from starqe.reason.listed import Listed, everywhere, greatest, joined, only
+
+Found = tuple[list[Listed], list[float]]
+"""The truths of a target, and the slacks. Where there is no target, each row is one truth everywhere, and the slack the most it can be."""
+
+ANYTHING = everywhere(1)
+"""The truths at a node without conditions."""
 
 
 class Execution:
-    """The state of one batch: its edges, and reused buffers (fresh pages cost as much as the arithmetic)."""
+    """The state of one batch: its edges, and how they are joined."""
 
     def __init__(
         self,
@@ -42,8 +49,7 @@ class Execution:
         self.cap, self._most = torch.tensor(cap), most
         self.narrow = narrow if narrow < width else 0
         """How many of the candidates of an inner variable are tried, if not all; the slack counts the others."""
-        self._entities = len(truth.known.graph.entities)
-        self._free: list[Tensor] = []
+        self.entities = len(truth.known.graph.entities)
 
     def start(self, floor: Tensor | None = None) -> Partial:
         """Returns the questions with nothing but their constants bound; only truths above the floor matter. (R,)."""
@@ -52,17 +58,14 @@ class Execution:
         constants: dict[str, IntArray] = {node: np.asarray(ids, np.int64) for node, ids in questions.constants.items()}
         return Partial(np.arange(len(questions)), constants, {}, {}, ones, ones.clone(), floor)
 
-    def run(self, plan: Plan, partial: Partial, wanted: int = 0) -> tuple[Tensor, Tensor]:
-        """Takes the steps of a plan; returns the truth of every entity as its target (R, V) and the slack (R,).
+    def run(self, plan: Plan, partial: Partial, wanted: int = 0) -> Found:
+        """Takes the steps of a plan; returns the truths of its target, and the slack.
 
         If a number of predicted answers is wanted, the last step makes no predictions that cannot change them.
-
-        The truths are in a buffer: copy them, then `release` the partial questions. A plan without a target gives one truth for each
-        question (R,), and the most that it could be (R,).
         """
         return alone(self.stepwise(plan, partial, wanted))
 
-    def stepwise(self, plan: Plan, partial: Partial, wanted: int = 0) -> Work[tuple[Tensor, Tensor]]:
+    def stepwise(self, plan: Plan, partial: Partial, wanted: int = 0) -> Work[Found]:
         """Takes the steps of a plan as `run` does; says before a step from an inner variable what it asks."""
         for number, step in enumerate(plan.steps):
             if isinstance(step, Bind):
@@ -91,36 +94,32 @@ class Execution:
             case Nested():
                 self._nested(step, partial)
 
-    def release(self, partial: Partial) -> None:
-        """Takes the buffers of partial questions back."""
-        for node in list(partial.truth):
-            self._drop(partial, node)
-
     def candidates(self, step: Bind, partial: Partial) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of the candidates for a variable that is bound, and the most of all others (R,)."""
         if step.node in partial.truth or step.edge is not None or step.hint is None:
-            return self.best(partial, step.node, step.edge)
+            weights, ids, rest = self.best(partial, step.node, step.edge)
+            return weights, ids, torch.maximum(rest, torch.tensor(partial.slack.get(step.node, [0.0] * len(partial))))
         guess = Partial(partial.query, partial.constants, {}, {}, partial.weight.clone().fill_(1), partial.ceiling.clone().fill_(1))
         self._nested(step.hint, guess)
         weights, ids, rest = self.best(guess, step.node, None)
-        rest = torch.maximum(rest, guess.slack[step.node])
-        self.release(guess)
-        return torch.ones_like(weights), ids, rest
+        return torch.ones_like(weights), ids, torch.maximum(rest, torch.tensor(guess.slack[step.node]))
 
     def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of a node's best candidates, and the largest truth among all others (R,).
 
-        For a node without any condition, those come first that are most likely by the known statements of the edge.
+        Where a row has fewer candidates, there are truths of 0. For a node without any condition, those come first that are most
+        likely by the known statements of the edge.
         """
-        total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self._entities
+        total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self.entities
         count = min(self.width, total)
-        if node in partial.truth:
-            values, ids = torch.topk(partial.truth[node][: len(partial)], min(count + 1, total))
-            return values[:, :count], ids[:, :count].numpy(), values[:, count] if count < total else torch.zeros(len(partial))
-        nodes = np.empty((len(partial), count), np.int64)
+        weights, nodes, rest = torch.zeros(len(partial), count), np.zeros((len(partial), count), np.int64), torch.zeros(len(partial))
         for place in range(len(partial)):
-            nodes[place] = likely(self, partial, place, node, edge, total, count)
-        return torch.ones(nodes.shape), nodes, torch.full((len(partial),), float(count < total))
+            if node in partial.truth:
+                values, ids, rest[place] = partial.truth[node][place].best(count, total)
+                weights[place, : len(values)], nodes[place, : len(ids)] = values, ids
+                continue
+            weights[place], nodes[place], rest[place] = 1, likely(self, partial, place, node, edge, total, count), float(count < total)
+        return weights, nodes, rest
 
     def bind(self, partial: Partial, node: str, rows: IntArray, ids: IntArray, weights: Tensor) -> Partial:
         """Returns a partial question for each of these rows, with the node bound to an entity; its weight is the entity's truth."""
@@ -128,8 +127,8 @@ class Execution:
         return Partial(
             partial.query[rows],
             {other: constant[rows] for other, constant in partial.constants.items()} | {node: ids},
-            {other: self._copy(truth, place) for other, truth in partial.truth.items() if other != node},
-            {other: slack[place] for other, slack in partial.slack.items() if other != node},
+            {other: [truth[row] for row in rows.tolist()] for other, truth in partial.truth.items() if other != node},
+            {other: [slack[row] for row in rows.tolist()] for other, slack in partial.slack.items() if other != node},
             self.norm(partial.weight[place], weights, None),
             self.norm(partial.ceiling[place], weights, None),
             None if partial.floor is None else partial.floor[place],
@@ -169,22 +168,20 @@ class Execution:
         return int(partial.constants[variable][place])
 
     def _given(self, step: Given, partial: Partial) -> None:
-        other = OTHER[step.given]
         nodes, labels = partial.constants[step.constant], self.labels(partial, step.edge)
-        for part in self.edges.predicted(step.given, nodes, labels, self.pattern.edges[step.edge].fact):
-            place_, statement = self.edges.facts(step.given, nodes[part.asked], labels[part.asked])
-            part.truth[torch.from_numpy(part.question[place_]), torch.from_numpy(self.edges.ends(other, statement)).long()] = 1
-            for place, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
-                self._conjoin(partial, step.into, place, part.truth[row], 0.0)
+        place_, statement = self.edges.facts(step.given, nodes, labels)
+        ends = self.edges.ends(OTHER[step.given], statement)
+        for place, row in self.edges.predicted(step.given, nodes, labels, self.pattern.edges[step.edge].fact):
+            self._conjoin(partial, step.into, place, row.with_facts(np.unique(ends[place_ == place])), 0.0)
 
     def _check(self, step: Check, partial: Partial) -> None:
         head, tail = partial.constants[step.head], partial.constants[step.tail]
         labels = self.labels(partial, step.edge)
         truth = torch.zeros(len(partial))
-        for part in self.edges.predicted("head", head, labels, self.pattern.edges[step.edge].fact):
-            truth[torch.from_numpy(part.asked)] = part.truth[torch.from_numpy(part.question), torch.from_numpy(tail[part.asked])]
-        place, _ = self.edges.between(head, tail, labels)
-        truth[torch.from_numpy(place)] = 1
+        for place, row in self.edges.predicted("head", head, labels, self.pattern.edges[step.edge].fact):
+            truth[place] = row.at(tail[place : place + 1])[0]
+        place_, _ = self.edges.between(head, tail, labels)
+        truth[torch.from_numpy(place_)] = 1
         self._weigh(partial, truth, truth)
 
     def _value(self, step: Value, partial: Partial) -> None:
@@ -194,7 +191,7 @@ class Execution:
         truth = torch.zeros(len(partial))
         for place, row, _ in self.edges.values(heads, tails, self.labels(partial, step.edge, step.place), relations, edge.fact):
             if step.into is None:
-                truth[place] = row[int(partial.constants[step.node][place])]
+                truth[place] = row.at(partial.constants[step.node][place : place + 1])[0]
             else:
                 self._conjoin(partial, step.into, place, row, 0.0)
         if step.into is None:
@@ -206,80 +203,76 @@ class Execution:
             truth = torch.from_numpy((entity == partial.constants[step.node]).astype(np.float32))
             self._weigh(partial, truth, truth)
             return
-        row = torch.zeros(self._entities)
-        for place, id_ in enumerate(entity.tolist()):
-            row[id_] = 1
-            self._conjoin(partial, step.into, place, row, 0.0)
-            row[id_] = 0
+        for place in range(len(entity)):
+            self._conjoin(partial, step.into, place, only(entity[place : place + 1], torch.ones(1)), 0.0)
 
     def _nested(self, step: Nested, partial: Partial) -> None:
         """Joins the result of plans of their own: a disjunction of several, or the negation of one."""
-        found: tuple[Tensor, Tensor] | None = None
+        branches = []
         for plan in step.plans:
             inner = Partial(partial.query, dict(partial.constants), {}, {}, torch.ones(len(partial)), torch.ones(len(partial)))
-            values, most = self.run(plan, inner)
-            if step.into is not None:
-                most = torch.maximum(values, most[:, None])
-            if found is None:
-                found = values.clone(), most.clone()
-            else:
-                self.dual(found[0], values, found[0])
-                self.dual(found[1], most, found[1])
-            self.release(inner)
-        assert found is not None, "a disjunction has parts"
-        values, most = found
-        if step.negated:
-            values, most = most.neg_().add_(1), values.neg_().add_(1)
-        if step.into is None:
-            self._weigh(partial, values, most)
-            return
+            branches.append(self.run(plan, inner))
+        truth, most = torch.zeros(len(partial)), torch.zeros(len(partial))
         for place in range(len(partial)):
-            self._conjoin(partial, step.into, place, values[place], float(largest_open(values[place], most[place])))
+            row, slack = self._either([(rows[place], slacks[place]) for rows, slacks in branches], step.into is None)
+            if step.into is not None:
+                self._conjoin(partial, step.into, place, *(_negation(row, slack) if step.negated else (row, slack)))
+            elif step.negated:
+                truth[place], most[place] = 1 - slack, 1 - row.rest
+            else:
+                truth[place], most[place] = row.rest, slack
+        if step.into is None:
+            self._weigh(partial, truth, most)
+
+    def _either(self, parts: Sequence[tuple[Listed, float]], alone: bool) -> tuple[Listed, float]:
+        """Joins the branches of a disjunction; ``alone``: each is one truth, and the most that it could be."""
+        row, slack = parts[0]
+        for other, other_slack in parts[1:]:
+            if alone:
+                slack = float(self.dual(torch.tensor(slack), torch.tensor(other_slack), None))
+                row, _ = joined(self.dual, row, other)
+            else:
+                row, slack = joined(self.dual, row, other, (slack, other_slack))
+        return row, slack
 
     def _pass(self, step: Pass, partial: Partial, wanted: int) -> Work[None]:
-        message, slack = yield from pass_message(self, step, partial, wanted)
+        messages, slacks = yield from pass_message(self, step, partial, wanted)
         # A candidate that was left out gives at most its truth and a prediction; one that is truer than it seems, a fact.
-        if step.child in partial.slack:
-            torch.maximum(slack, partial.slack[step.child], out=slack)
-        for place, most in enumerate(slack.tolist()):
-            self._conjoin(partial, step.parent, place, message[place], most)
-        self._free.append(message)
+        own = partial.slack.get(step.child, [0.0] * len(partial))
+        for place, most in enumerate(slacks.tolist()):
+            self._conjoin(partial, step.parent, place, messages[place], max(most, own[place]))
         if not self._keep:
             self._drop(partial, step.child)
 
     def _close(self, step: Close, partial: Partial) -> None:
-        best = partial.truth[step.node][: len(partial)].amax(dim=1)
-        self._weigh(partial, best, torch.maximum(best, partial.slack[step.node]))
+        rows = partial.truth[step.node]
+        best = torch.tensor([float(row.best(1, self.entities)[0][0]) for row in rows])
+        most = torch.tensor([max(row.most, slack) for row, slack in zip(rows, partial.slack[step.node], strict=True)])
+        self._weigh(partial, best, torch.maximum(best, most))
         if not self._keep:
             self._drop(partial, step.node)
 
-    def _try_candidates(self, step: Bind, rest: Plan, partial: Partial) -> tuple[Tensor, Tensor]:
+    def _try_candidates(self, step: Bind, rest: Plan, partial: Partial) -> Found:
         weights, candidates, left_out = self.candidates(step, partial)
-        if step.node in partial.slack:
-            left_out = torch.maximum(left_out, partial.slack[step.node])
         weights, left_out = self._most_useful(weights, left_out, partial)
         bound_target = step.node == rest.target
         if bound_target:
             rest = Plan(None, rest.steps)
-        slack = self.norm(left_out, partial.ceiling, None)
-        best = self.take() if bound_target or rest.target is not None else torch.zeros(len(partial))
-        best[: len(partial)] = 0
+        slack = self.norm(left_out, partial.ceiling, None).tolist()
+        found: list[list[Listed]] = [[everywhere(0)] for _ in range(len(partial))]
         for owner, branch in self.branches(partial, step.node, candidates, weights):
-            values, slacks = self.run(rest, branch)
-            for row, place in enumerate(owner):
-                most = slacks[row]
+            rows, slacks = self.run(rest, branch)
+            for place, row, most, id_ in zip(owner.tolist(), rows, slacks, branch.constants[step.node], strict=True):
                 if bound_target:
-                    best[place, branch.constants[step.node][row]] = values[row]
-                    most = torch.where(most > values[row], most, 0)
+                    found[place].append(only(np.array([id_]), torch.tensor([row.rest])))
+                    slack[place] = max(slack[place], most if most > row.rest else 0.0)
                 else:
-                    best[place] = torch.maximum(best[place], values[row])
-                slack[place] = torch.maximum(slack[place], most)
-            self.release(branch)
-        self.release(partial)
+                    found[place].append(row)
+                    slack[place] = max(slack[place], most)
+        best = [greatest(rows) for rows in found]
         if rest.target is None and not bound_target:
-            return best, torch.maximum(best, slack)
-        partial.truth[step.node], partial.slack[step.node] = best, slack
-        return best[: len(partial)], slack
+            return best, [max(row.rest, most) for row, most in zip(best, slack, strict=True)]
+        return best, slack
 
     def _most_useful(self, weights: Tensor, left_out: Tensor, partial: Partial) -> tuple[Tensor, Tensor]:
         """Leaves out candidates beyond the narrow beam, and those that cannot lift an answer above the floor. (R, k), (R,)."""
@@ -295,45 +288,42 @@ class Execution:
         self.norm(partial.weight, truth, partial.weight)
         self.norm(partial.ceiling, most, partial.ceiling)
 
-    def _conjoin(self, partial: Partial, node: str, place: int, row: Tensor, slack: float) -> None:
+    def _conjoin(self, partial: Partial, node: str, place: int, row: Listed, slack: float) -> None:
         """Joins one more condition to one row of a node."""
         if node not in partial.truth:
-            partial.truth[node], partial.slack[node] = self.take(), torch.zeros(len(partial))
-            partial.truth[node][: len(partial)] = 1
-        own, own_slack = partial.truth[node][place], float(partial.slack[node][place])
-        if slack == own_slack == 0:
-            self.norm(own, row, own)
-        else:
-            ceiling = self.norm(own.clamp_min(own_slack), row.clamp_min(slack), None)
-            partial.slack[node][place] = largest_open(self.norm(own, row, own), ceiling)
+            partial.truth[node], partial.slack[node] = [ANYTHING] * len(partial), [0.0] * len(partial)
+        own = partial.truth[node][place], partial.slack[node][place]
+        if own[0] is ANYTHING and not slack:
+            partial.truth[node][place] = row
+            return
+        partial.truth[node][place], partial.slack[node][place] = joined(self.norm, own[0], row, (own[1], slack))
 
-    def finish(self, target: str | None, partial: Partial) -> tuple[Tensor, Tensor]:
+    def finish(self, target: str | None, partial: Partial) -> Found:
         """Returns the truths of a target after all steps, and the slack, as `run` does."""
+        weights, ceilings = partial.weight.tolist(), partial.ceiling.tolist()
         if target is None:
-            return partial.weight, partial.ceiling
+            return [everywhere(weight) for weight in weights], ceilings
         if target not in partial.truth:  # no condition on the target, so every entity has the same truth
-            partial.truth[target], partial.slack[target] = self.take(), torch.zeros(len(partial))
-            partial.truth[target][: len(partial)] = 1
-        values, slack = partial.truth[target][: len(partial)], partial.slack[target]
-        for place in range(len(partial)):
-            own, weight, ceiling = values[place], partial.weight[place], partial.ceiling[place]
+            partial.truth[target], partial.slack[target] = [ANYTHING] * len(partial), [0.0] * len(partial)
+        rows, slack = list(partial.truth[target]), list(partial.slack[target])
+        for place, (weight, ceiling) in enumerate(zip(weights, ceilings, strict=True)):
             if slack[place] > 0 or ceiling > weight:
-                most = self.norm(own.clamp_min(float(slack[place])), ceiling, None)
-                slack[place] = largest_open(self.norm(own, weight, own), most)
+                # The weight is the same condition on all entities, which may be as true as the ceiling.
+                most = ceiling if ceiling > weight else 0.0
+                rows[place], slack[place] = joined(self.norm, rows[place], everywhere(weight), (slack[place], most))
             elif weight < 1:
-                self.norm(own, weight, own)
-        return values, slack
-
-    def take(self) -> Tensor:
-        """Returns a buffer with undefined content: (most, V)."""
-        return self._free.pop() if self._free else torch.empty(self._most, self._entities)
-
-    def _copy(self, truth: Tensor, rows: Tensor) -> Tensor:
-        copy = self.take()
-        torch.index_select(truth, 0, rows, out=copy[: len(rows)])
-        return copy
+                rows[place] = rows[place].weighed(self.norm, partial.weight[place])
+        return rows, slack
 
     def _drop(self, partial: Partial, node: str) -> None:
-        if node in partial.truth:
-            self._free.append(partial.truth.pop(node))
-            del partial.slack[node]
+        partial.truth.pop(node, None)
+        partial.slack.pop(node, None)
+
+
+def _negation(row: Listed, slack: float) -> tuple[Listed, float]:
+    """Returns 1 less the truths, and the slack: an entity below the slack may be as false as its lower bound says."""
+    opened = row.values[row.values < slack]
+    least = [float(opened.amin())] if len(opened) else []
+    if row.ids is not None and slack > 0:
+        least.append(row.rest if row.source is None and row.rest < slack else 0.0)
+    return row.negated(slack), 1 - min(least) if least else 0.0

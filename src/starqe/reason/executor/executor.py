@@ -16,9 +16,11 @@ from torch import Tensor
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Known
-from starqe.measure.retrieval import Best, dense_blocks, retrieve
+from starqe.learn.training_queries import Part
+from starqe.measure.retrieval import Best, best_of
 from starqe.queries import Query, QueryTable
 from starqe.queries.exact import answering as exact
+from starqe.queries.gaps import Gaps
 from starqe.queries.layout import query_of_row
 from starqe.queries.shape import TARGET
 from starqe.ragged import IntArray
@@ -32,37 +34,18 @@ from starqe.reason.executor.plan import plan_of
 from starqe.reason.executor.prove import Prover
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.executor.steps import Plan
-from starqe.reason.executor.truth import Asked, EdgeTruth, Made, OneHop
-from starqe.reason.executor.tuples import BestTuples, collect
+from starqe.reason.executor.truth import Asked, EdgeTruth, Made, OneHop, Predictions
+from starqe.reason.executor.tuples import BestTuples, Tuples, collect
+from starqe.reason.listed import Listed, Result, Rows, everywhere, greatest
 
 CELLS = 1 << 23
 """The number of values in a buffer (32 MiB): it bounds the number of questions, times all entities, in one batch."""
+LISTED_ROWS = 256
+"""The number of questions in one batch where only the best entities are listed."""
+DENSE = 65_536
+"""Up to this number of entities, all are listed: a row over all of them is quicker than lists."""
 PARTIAL_SOLUTIONS = 1_000_000
 """Maximum number of partial solutions when the facts of a query with a cycle are joined, for answers without predictions."""
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """How true every entity is as an answer, and how sure that is."""
-
-    values: Tensor  # (B, V) in [0, 1]
-    slack: Tensor  # (B,)
-    """The highest truth that a skipped candidate could give: values above it are exact, others are lower bounds."""
-
-    @property
-    def approximate(self) -> Tensor:
-        """Whether candidates were left out that could matter: (B,) bool."""
-        return self.slack > 0
-
-
-@dataclass(frozen=True)
-class Tuples:
-    """The best values of the answer variables of one query, in their order, with their truths."""
-
-    ranked: tuple[tuple[tuple[int, ...], float], ...]
-    """The most probable first; an id is that of an entity, or of a relation if the variable is one."""
-    slack: float
-    """The highest truth that a skipped tuple could have: tuples above it are exactly the best ones. 0 if no tuple was skipped."""
 
 
 class Executor:
@@ -103,9 +86,7 @@ class Executor:
         """
         return self.truths_of([(table, rows)], out, deadline, wanted)
 
-    def truths_of(
-        self, parts: Sequence[tuple[QueryTable, IntArray]], out: Tensor | None = None, deadline: Deadline = NEVER, wanted: int | None = None
-    ) -> Result:
+    def truths_of(self, parts: Sequence[Part], out: Tensor | None = None, deadline: Deadline = NEVER, wanted: int | None = None) -> Result:
         """Computes the truths for rows of several tables, part after part, as `truths` does; the `settled` best are wanted by default.
 
         What few queries ask at the same time is predicted together, whatever their shapes.
@@ -114,23 +95,23 @@ class Executor:
             UnsupportedError: A table is reified.
             DeadlineError: The time is up.
         """
-        count = sum(len(rows) for _, rows in parts)
-        found = Result(torch.empty(count, self._entities) if out is None else out, torch.zeros(count))
-        made: Made = {}
-        works, start = list[Work[None]](), 0
-        for table, rows in parts:
-            for first in range(0, len(rows), self._most):
-                part = rows[first : first + self._most]
-                own = Result(found.values[start : start + len(part)], found.slack[start : start + len(part)])
-                works.append(self._fill(table, part, own, self.settings.settled if wanted is None else wanted, deadline, made, count))
-                start += len(part)
-        with torch.inference_mode():
-            if count <= MOST:
-                side_by_side(works, made, self._predict)
-            else:
-                for work in works:
-                    alone(work)
-        return found
+        values = torch.empty(sum(len(rows) for _, rows in parts), self._entities) if out is None else out
+        return Result(values, self._found(parts, wanted, None, deadline, values).slack)
+
+    def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+        """Computes the truths for rows of several tables as `truths_of` does, with only the best of each listed.
+
+        Args:
+            parts: The queries.
+            deadline: When to stop.
+            wanted: The number of best predicted answers that have to be exact; `settled` by default.
+            listed: The number of entities that are listed of each prediction, if it is more than the settings say.
+
+        Raises:
+            UnsupportedError: A table is reified.
+            DeadlineError: The time is up.
+        """
+        return self._found(parts, wanted, self._listed(listed), deadline)
 
     def best_rows(
         self, table: QueryTable, rows: IntArray, count: int, known: Sequence[IntArray] | None = None, deadline: Deadline = NEVER
@@ -148,15 +129,39 @@ class Executor:
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
-        result = self.truths(table, rows, None, deadline, wanted=count)
-        without = [np.flatnonzero(row >= 1) for row in result.values.numpy()] if known is None else known
+        found = self.rows_of([(table, rows)], deadline, count, count)
+        known = [row.facts for row in found.rows] if known is None else known
         with torch.inference_mode():
-            best = retrieve(dense_blocks(result.values), len(rows), count, without)
-        return replace(best, ceiling=torch.where(result.slack > 0, result.slack, -torch.inf))
+            best = best_of([row.pairs(self._entities) for row in found.rows], count, known)
+        bound = torch.tensor([row.rest if row.ids is not None else 0.0 for row in found.rows])
+        ceiling = torch.maximum(found.slack, bound)
+        return replace(best, ceiling=torch.where(ceiling > 0, ceiling, -torch.inf))
 
-    def _fill(
-        self, table: QueryTable, rows: IntArray, found: Result, wanted: int, deadline: Deadline, made: Made, together: int
-    ) -> Work[None]:
+    def _listed(self, least: int = 0) -> int | None:
+        """Returns the number of entities that are listed of each prediction; None if all are."""
+        return None if self._entities <= max(DENSE, least) else max(self.settings.listed, least)
+
+    def _found(self, parts: Sequence[Part], wanted: int | None, listed: int | None, deadline: Deadline, out: Tensor | None = None) -> Rows:
+        """Computes the truths of rows of several tables; dense ones are written to ``out``, if it is given."""
+        count = sum(len(rows) for _, rows in parts)
+        asking = _Asking(self._predictions(listed), {}, self.settings.settled if wanted is None else wanted, deadline, count)
+        found = Rows([everywhere(1)] * count, torch.zeros(count))
+        most = self._most if asking.predictions.dense else LISTED_ROWS
+        works, start = list[Work[None]](), 0
+        for table, rows in parts:
+            for first in range(0, len(rows), most):
+                part = rows[first : first + most]
+                works.append(self._fill(table, part, asking, found, start, out))
+                start += len(part)
+        with torch.inference_mode():
+            if count <= MOST:
+                side_by_side(works, asking.made, lambda asked: self._predict(asking.predictions, asked))
+            else:
+                for work in works:
+                    alone(work)
+        return found
+
+    def _fill(self, table: QueryTable, rows: IntArray, asking: "_Asking", found: Rows, start: int, out: Tensor | None) -> Work[None]:
         """Computes the truths of rows that fit into a buffer; says what it asks before it does.
 
         Where several variables are to be tried, few candidates of each are tried first. What that settles is done; for the others, more
@@ -165,28 +170,27 @@ class Executor:
         plan = plan_of(pattern_of_shape(table.shape))
         floor: Tensor | None = None
         left = np.arange(len(rows))
-        known = [torch.from_numpy(self._known_answers(table, row, deadline)).long() for row in rows] if plan.binds else []
-        first = tried_first(FIRST, self._entities)
+        known = [np.unique(self._known_answers(table, row, asking.deadline)) for row in rows] if plan.binds else []
+        first, wanted = tried_first(FIRST, self._entities), asking.wanted
         for narrow in (first, 0) if wanted and plan.repeats and self._width(plan) > first else (0,):
             questions = questions_of_rows(table, rows[left])
-            yield list(at_constants(plan, questions)) if together <= MOST else []
-            execution = Execution(*self._parts(plan, questions, deadline, made), narrow=narrow)
-            values, slacks = yield from execution.stepwise(plan, execution.start(floor), wanted)
-            if len(left) == len(rows) and floor is None:
-                found.values.copy_(values)
-                found.slack.copy_(slacks)
-            else:  # both rounds give lower bounds, and answers at the floor were found in the first one
-                place = torch.from_numpy(left)
-                found.values[place] = torch.maximum(found.values[place], values)
-                found.slack[place] = torch.minimum(found.slack[place], slacks)
-            for place_, answers in enumerate(known):
-                found.values[place_, answers] = 1
+            yield list(at_constants(plan, questions)) if asking.together <= MOST else []
+            execution = Execution(*self._parts(plan, questions, asking.predictions, asking.deadline, asking.made), narrow=narrow)
+            truths, slacks = yield from execution.stepwise(plan, execution.start(floor), wanted)
+            for place, row, slack in zip(left.tolist(), truths, slacks, strict=True):
+                if floor is not None:  # both rounds give lower bounds, and answers at the floor were found in the first one
+                    row, slack = greatest([found.rows[start + place], row]), min(slack, float(found.slack[start + place]))
+                found.rows[start + place], found.slack[start + place] = row.with_facts(known[place]) if known else row, slack
             if narrow:
-                floor = least_of_best(found.values.clone(), wanted)
-                unsettled = slacks > floor
+                floor = torch.tensor([float(least_of_best(row.values.clone(), wanted)) for row in found.rows[start : start + len(rows)]])
+                unsettled = torch.tensor(slacks) > floor
                 left, floor = left[unsettled.numpy()], floor[unsettled]
                 if not len(left):
                     break
+        if out is not None:
+            for place in range(start, start + len(rows)):
+                out[place] = found.rows[place].dense(self._entities)
+                found.rows[place] = Listed(out[place])
 
     def query_truths(self, query: Query, deadline: Deadline = NEVER) -> Result:
         """Computes the truth of all entities as answers of a query with one answer variable: (1, V).
@@ -200,9 +204,9 @@ class Executor:
         if len(questions.pattern.answers) != 1 or {*questions.pattern.answers} & questions.pattern.relations:
             raise UnsupportedError(f"truths over all entities need one answer variable that ranges over entities, found {query}")
         with torch.inference_mode():
-            plan, execution = self._execution(questions, deadline)
-            values, slack = execution.run(plan, execution.start())
-            return Result(values.clone(), slack)
+            plan, execution = self._execution(questions, self._predictions(None), deadline)
+            (row,), slack = execution.run(plan, execution.start())
+            return Result(row.dense(self._entities)[None], torch.tensor(slack))
 
     def best(self, query: Query, count: int, deadline: Deadline = NEVER, without: Collection[tuple[int, ...]] = frozenset()) -> Tuples:
         """Finds the best values of the answer variables of a query, without trying all, and without those that are not wanted.
@@ -214,7 +218,7 @@ class Executor:
         questions = question_of(query, self.known.graph)
         best = BestTuples(count, without)
         with torch.inference_mode():
-            plan, execution = self._execution(questions, deadline)
+            plan, execution = self._execution(questions, self._predictions(self._listed(best.wanted)), deadline)
             collect(execution, plan, execution.start(), best)
         ranked = tuple(best.ranked())
         least = ranked[-1][1] if len(ranked) == count else 0.0
@@ -296,26 +300,46 @@ class Executor:
             _, execution = self._explaining(questions, deadline)
             return explain_known(execution, prover, values)
 
-    def _predict(self, asked: Sequence[Asked]) -> Made:
-        return predict(self.one_hop, self.settings.cap, asked, self._entities) if 0 < len(asked) <= self._most else {}
+    def probability(self, gap: Gaps, entity: int) -> float:
+        """Returns the capped probability of an entity in one gap, whatever is known."""
+        (row,) = self._predictions(self._listed()).rows(gap)
+        return float(row.at(np.array([entity])))
 
-    def _execution(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Execution]:
+    def _predictions(self, listed: int | None) -> Predictions:
+        return Predictions(self.one_hop, self.settings.cap, self._entities, listed)
+
+    def _predict(self, predictions: Predictions, asked: Sequence[Asked]) -> Made:
+        return predict(predictions, asked) if 0 < len(asked) <= (self._most if predictions.dense else LISTED_ROWS) else {}
+
+    def _execution(self, questions: Questions, predictions: Predictions, deadline: Deadline) -> tuple[Plan, Execution]:
         plan = plan_of(questions.pattern)
-        return plan, Execution(*self._parts(plan, questions, deadline))
+        return plan, Execution(*self._parts(plan, questions, predictions, deadline))
 
     def _explaining(self, questions: Questions, deadline: Deadline) -> tuple[Plan, Explaining]:
         plan = plan_of(questions.pattern)
-        return plan, Explaining(*self._parts(plan, questions, deadline), keep=True)
+        return plan, Explaining(*self._parts(plan, questions, self._predictions(self._listed()), deadline), keep=True)
 
     def _parts(
-        self, plan: Plan, questions: Questions, deadline: Deadline, made: Made | None = None
+        self, plan: Plan, questions: Questions, predictions: Predictions, deadline: Deadline, made: Made | None = None
     ) -> tuple[Pattern, EdgeTruth, str, float, int, int]:
         settings = self.settings
+        most = self._most if predictions.dense else LISTED_ROWS
         if made is None:
-            made = self._predict(list(dict.fromkeys(at_constants(plan, questions))))
-        truth = EdgeTruth(self.known, self.one_hop, settings.cap, questions, self._most, deadline, made)
-        rows = self._most if plan.binds else len(questions)
-        return questions.pattern, truth, settings.norm, settings.cap, self._width(plan), rows
+            made = self._predict(predictions, list(dict.fromkeys(at_constants(plan, questions))))
+        truth = EdgeTruth(self.known, predictions, questions, most, deadline, made)
+        return questions.pattern, truth, settings.norm, settings.cap, self._width(plan), most if plan.binds else len(questions)
 
     def _width(self, plan: Plan) -> int:
         return plan.width(min(self.settings.beam, self._entities), self.settings.questions)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What the queries of one call have in common."""
+
+    predictions: Predictions
+    made: Made
+    wanted: int
+    deadline: Deadline
+    together: int
+    """The number of queries."""

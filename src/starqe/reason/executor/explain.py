@@ -58,8 +58,6 @@ def explain(execution: Explaining, plan: Plan, answers: Sequence[Values]) -> lis
             partial, target = shared, plan.target
         truth, values, root = _backward(execution, plan, execution.pattern.tree, partial, target, wanted)
         found.append(Derivation(_assignment(execution, values), root, truth))
-        if partial is not shared:
-            execution.release(partial)
     return found
 
 
@@ -136,7 +134,7 @@ def _backward(
     values = {node: int(ids[0]) for node, ids in partial.constants.items()}
     if plan.target is not None and wanted is not None:
         values[plan.target] = wanted
-    reached = _reached(execution, partial, None if target is None else partial.truth.get(target), wanted)
+    reached = _reached(execution, partial, target, wanted)
     nested: dict[Tree, Group] = {}
     of_branches: dict[str, int] = {}
     for step in reversed(plan.steps):
@@ -144,7 +142,8 @@ def _backward(
             case Pass():
                 values[step.child] = _best_child(execution, step, partial, values[step.parent])
             case Close():
-                values[step.node] = int(partial.truth[step.node][0].numpy().argmax())
+                row = partial.truth[step.node][0]
+                values[step.node] = int(row.pairs(execution.entities)[0][row.values.numpy().argmax()])
             case Nested():
                 inside, nested[step.tree] = _nested(execution, step, partial, values)
                 of_branches = inside | of_branches
@@ -166,7 +165,6 @@ def _nested(execution: Explaining, step: Nested, partial: Partial, values: Value
         inner = Partial(np.array([0]), dict(constants), {}, {}, torch.ones(1), torch.ones(1))
         inner, target = _forward(execution, plan, inner, wanted)
         _, found, part = _backward(execution, plan, tree, inner, target, wanted)
-        execution.release(inner)
         parts.append(part)
         inside.append(found)
     if step.negated:
@@ -206,9 +204,9 @@ def _assignment(execution: Execution, values: Values) -> dict[str, str]:
     }
 
 
-def _reached(execution: Execution, partial: Partial, truth: torch.Tensor | None, wanted: int | None) -> float:
+def _reached(execution: Execution, partial: Partial, target: str | None, wanted: int | None) -> float:
     """The truth of what is wanted after all steps; a target without conditions has the same truth for every entity."""
-    own = torch.ones(()) if truth is None else truth[0, wanted]
+    own = torch.ones(()) if target is None or target not in partial.truth else partial.truth[target][0].at(np.array([wanted]))[0]
     return float(execution.norm(own, partial.weight[0], None))
 
 
@@ -217,10 +215,9 @@ def _best_branch(execution: Execution, step: Bind, rest: Plan, partial: Partial,
     weights, candidates, _ = execution.candidates(step, partial)
     found: list[tuple[float, int]] = []
     for _, branch in execution.branches(partial, step.node, candidates, weights):
-        values, _ = execution.run(rest, branch)
-        truths = values.tolist() if rest.target is None else values[:, wanted].tolist()
+        rows, _ = execution.run(rest, branch)
+        truths = [row.rest if rest.target is None else float(row.at(np.array([wanted]))) for row in rows]
         found += [(-value, int(id_)) for value, id_ in zip(truths, branch.constants[step.node], strict=True)]
-        execution.release(branch)
     chosen = min(found)[1] if found else int(candidates[0, 0])
     return execution.bind(partial, step.node, np.array([0]), np.array([chosen]), weights[0, candidates[0] == chosen])
 
@@ -232,12 +229,12 @@ def _best_child(execution: Execution, step: Pass, partial: Partial, parent: int)
     _, statements = edges.facts(OTHER[step.given], np.array([parent]), label)
     along = np.unique(edges.ends(step.given, statements)).astype(np.int64)
     own = partial.truth.get(step.child)
-    truths = [torch.ones(len(along)) if own is None else own[0][torch.from_numpy(along)]]
+    truths = [torch.ones(len(along)) if own is None else own[0].at(along)]
     children = [along]
     fact = execution.pattern.edges[step.edge].fact
-    for part in edges.predicted(step.given, nodes[0], np.repeat(label, nodes.shape[1]), fact):
-        truths.append(execution.norm(weights[0][torch.from_numpy(part.asked)], part.truth[torch.from_numpy(part.question), parent], None))
-        children.append(nodes[0][part.asked])
+    for place, row in edges.predicted(step.given, nodes[0], np.repeat(label, nodes.shape[1]), fact):
+        truths.append(execution.norm(weights[0][place : place + 1], row.at(np.array([parent])), None))
+        children.append(nodes[0][place : place + 1])
     truth, child = torch.cat(truths).numpy(), np.concatenate(children)
     return int(child[truth == truth.max()].min())
 
@@ -254,7 +251,7 @@ def _reason(execution: Execution, partial: Partial, edge: int, side: Side, value
         key, value = execution.pair_relation(partial, 0, edge, place), values[node]
         label = edges.all_labels.number((relation, pairs))
         for _, row, _ in edges.values(np.array([head]), np.array([tail]), np.array([label]), [key], asked.fact):
-            truth = float(execution.norm(torch.tensor(truth), row[value], None))
+            truth = float(execution.norm(torch.tensor(truth), row.at(np.array([value]))[0], None))
         pairs = tuple(sorted({*pairs, (key, value)}))
     if asked.values:
         _, rows = edges.between(np.array([head]), np.array([tail]), np.array([edges.all_labels.number((relation, pairs))]))

@@ -3,9 +3,10 @@
 Known facts are followed for all candidates. Predictions are made best candidate first, in groups that double. If a number of answers
 is wanted, the execution stops when no other candidate can change them: the bound on what is left is then the slack.
 
-R partial questions · V entities · k candidates.
+R partial questions · k candidates.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from starqe.reason.executor.ahead import Work
 from starqe.reason.executor.partial import Partial
 from starqe.reason.executor.steps import Pass
 from starqe.reason.executor.truth import OTHER
+from starqe.reason.listed import Listed, aligned, greatest, only
 
 if TYPE_CHECKING:
     from starqe.reason.executor.execution import Execution
@@ -34,7 +36,7 @@ def tried_first(predicted: int, entities: int) -> int:
     return max(1, predicted // entities)
 
 
-def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> Work[tuple[Tensor, Tensor]]:
+def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> Work[tuple[list[Listed], Tensor]]:
     """Computes what the candidates of a child make true at its parent; says before each group of predictions what it asks.
 
     Args:
@@ -45,17 +47,16 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
             last step. With 0, every candidate of the beam is tried.
 
     Returns:
-        The truths (R, V), in a buffer of the execution, and the most that candidates which were not tried could give (R,).
+        The truths of each question, and the most that candidates which were not tried could give (R,).
     """
     weights, nodes, rest = execution.best(partial, step.child, step.edge)
-    message = execution.take()
-    message[: len(partial)] = 0
-    _follow_facts(execution, step, partial, message)
-    if execution.pattern.edges[step.edge].fact:  # nothing is predicted for it
-        return message, torch.zeros(len(partial))
     labels = execution.labels(partial, step.edge)
+    messages = [_facts(execution, step, partial, place, int(label)) for place, label in enumerate(labels)]
+    unlisted = torch.tensor([_bound(row) for row in partial.truth.get(step.child, [None] * len(partial))])
+    if execution.pattern.edges[step.edge].fact:  # nothing is predicted for it
+        return messages, unlisted
     reach = execution.norm(weights, execution.cap, None)  # the most that a prediction from each candidate can give: (R, k)
-    group = min(reach.shape[1], tried_first(GROUP, message.shape[1]) if wanted else execution.narrow or reach.shape[1])
+    group = min(reach.shape[1], tried_first(GROUP, execution.entities) if wanted else execution.narrow or reach.shape[1])
     if group < reach.shape[1] or partial.floor is not None:
         flat = execution.edges.ceilings(step.given, nodes.ravel(), np.repeat(labels, nodes.shape[1]))
         reach = execution.norm(weights, flat.view(weights.shape), None)
@@ -70,62 +71,83 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
         owner, column = np.nonzero(chosen.numpy())
         yield execution.edges.asked(step.given, nodes[owner, column], labels[owner])
         weight = weights[torch.from_numpy(owner), torch.from_numpy(column)]
-        _follow_predictions(execution, step.given, nodes[owner, column], labels[owner], weight, message, owner)
+        _follow_predictions(execution, step.given, nodes[owner, column], labels[owner], weight, messages, owner)
         tried |= chosen
         if not wanted or last == reach.shape[1]:
             break
-        useful[:, last:] &= ~_settled(execution, partial, step.parent, message, reach[:, last] * useful[:, last], wanted)[:, None]
+        useful[:, last:] &= ~_settled(execution, partial, step.parent, messages, reach[:, last] * useful[:, last], wanted)[:, None]
         first, last = last, min(reach.shape[1], 2 * last) if useful[:, last:].any() else last
     left = torch.where(tried, 0, reach).amax(dim=1)
-    return message, torch.maximum(left, execution.norm(rest, execution.cap, None))
+    return messages, torch.maximum(torch.maximum(left, unlisted), execution.norm(rest, execution.cap, None))
 
 
-def _settled(execution: "Execution", partial: Partial, node: str, message: Tensor, reach: Tensor, wanted: int) -> Tensor:
+def _bound(row: Listed | None) -> float:
+    """Returns the most that facts can give from candidates that are not listed: they are not followed."""
+    return 0.0 if row is None or row.ids is None else row.rest
+
+
+def _settled(execution: "Execution", partial: Partial, node: str, messages: Sequence[Listed], reach: Tensor, wanted: int) -> Tensor:
     """Returns for which questions no truth up to ``reach`` can change the best predicted answers: (R,) bool."""
     found = reach <= 0
-    joined = torch.empty(message.shape[1])
     for place in torch.nonzero(~found).flatten().tolist():
-        row, most = message[place], reach[place]
-        own = partial.truth[node][place] if node in partial.truth else None
-        if own is None:
-            ceiling = most
-            joined.copy_(row)
-        else:
-            execution.norm(own, row, joined)
-            ceiling = torch.where(row < most, execution.norm(own, most, None), 0).amax()
-        found[place] = ceiling <= least_of_best(joined, wanted)
+        row, most = messages[place], reach[place]
+        if node not in partial.truth:
+            found[place] = most <= least_of_best(row.values.clone(), wanted)
+            continue
+        own = partial.truth[node][place]
+        ids, mine, passed = aligned(own, row)
+        ceiling = torch.where(passed < most, execution.norm(mine, most, None), 0)
+        least = least_of_best(execution.norm(mine, passed, None), wanted)
+        found[place] = (not len(ceiling) or ceiling.amax() <= least) and (
+            ids is None or execution.norm(torch.tensor(own.rest), most, None) <= least
+        )
     return found
 
 
 def least_of_best(truths: Tensor, wanted: int) -> Tensor:
-    """Returns the truth of the last of the best answers beside those that facts make true; overwrites the truths. (…, V) -> (…)."""
+    """Returns the truth of the last of the best answers beside those that facts make true; overwrites the truths. (…, n) -> (…)."""
+    if not truths.shape[-1]:
+        return torch.zeros(truths.shape[:-1])
     truths.masked_fill_(truths >= 1, 0)
     if wanted == 1:
         return truths.amax(dim=-1)
     return truths.topk(min(wanted, truths.shape[-1]), dim=-1).values[..., -1]
 
 
-def _follow_facts(execution: "Execution", step: Pass, partial: Partial, message: Tensor) -> None:
-    """Passes each candidate's truth along all known statements of the edge: far fewer than the numbers of one prediction."""
-    truth, edges = partial.truth.get(step.child), execution.edges
-    for place, label in enumerate(execution.labels(partial, step.edge)):
-        statements = edges.statements(int(label))
-        child, parent = edges.ends(step.given, statements), edges.ends(OTHER[step.given], statements)
-        if truth is None:
-            message[place].numpy()[parent] = 1
-        else:
-            np.maximum.at(message[place].numpy(), parent, truth[place].numpy()[child])
+def _facts(execution: "Execution", step: Pass, partial: Partial, place: int, label: int) -> Listed:
+    """Passes each candidate's truth along the known statements of the edge: far fewer than the numbers of one prediction."""
+    edges, rows = execution.edges, partial.truth.get(step.child)
+    other = OTHER[step.given]
+    if rows is None:
+        parents = np.unique(edges.ends(other, edges.statements(label)))
+        return only(parents, torch.ones(len(parents)))
+    row = rows[place]
+    if row.ids is None:
+        statements = edges.statements(label)
+        message = torch.zeros(execution.entities)
+        np.maximum.at(message.numpy(), edges.ends(other, statements), row.values.numpy()[edges.ends(step.given, statements)])
+        return Listed(message)
+    child, statements = edges.facts(step.given, row.ids, np.full(len(row.ids), label))
+    parents, parent = np.unique(edges.ends(other, statements), return_inverse=True)
+    truths = torch.zeros(len(parents))
+    np.maximum.at(truths.numpy(), parent, row.values.numpy()[child])
+    return only(parents, truths)
 
 
 def _follow_predictions(
-    execution: "Execution", given: Side, nodes: IntArray, labels: IntArray, weight: Tensor, message: Tensor, owner: IntArray
+    execution: "Execution", given: Side, nodes: IntArray, labels: IntArray, weight: Tensor, messages: list[Listed], owner: IntArray
 ) -> None:
     """Passes what is predicted from the chosen candidates, each to the row that it belongs to."""
-    one = torch.empty(message.shape[1])
-    for part in execution.edges.predicted(given, nodes, labels):
-        for asked, row in zip(part.asked.tolist(), part.question.tolist(), strict=True):
-            own = message[owner[asked]]
-            torch.maximum(own, execution.norm(part.truth[row], weight[asked], one), out=own)
+    found: dict[int, list[Listed]] = {}
+    for asked, row in execution.edges.predicted(given, nodes, labels):
+        place = int(owner[asked])
+        passed = row.weighed(execution.norm, weight[asked])
+        if row.ids is None and messages[place].ids is None:  # a row over all entities is taken in at once
+            torch.maximum(messages[place].values, passed.values, out=messages[place].values)
+        else:
+            found.setdefault(place, [messages[place]]).append(passed)
+    for place, rows in found.items():
+        messages[place] = greatest(rows).kept(execution.edges.listed)
 
 
 def likely(execution: "Execution", partial: Partial, place: int, node: str, edge: int | None, total: int, count: int) -> IntArray:
@@ -140,20 +162,24 @@ def likely(execution: "Execution", partial: Partial, place: int, node: str, edge
     statements = edges.statements(int(execution.labels(partial, edge)[place]))
     ends: tuple[tuple[Side, str], ...] = (("head", asked.head), ("tail", asked.tail))
     fitting = [edges.ends(side, statements) == partial.constants[end][place] for side, end in ends if end in partial.constants]
-    seen = [_frequencies(execution, statements[np.logical_and.reduce(fitting)] if fitting else statements, node, edge, total)]
-    if fitting and np.count_nonzero(seen[0]) < count:
-        seen.append(_frequencies(execution, statements[np.logical_or.reduce(fitting)], node, edge, total))
-        seen.append(_frequencies(execution, statements, node, edge, total))
-    return np.lexsort([-one for one in reversed(seen)])[:count]
+    every = _values(execution, statements, node, edge)
+    values = np.unique(every)
+    subsets = [every]
+    if fitting:
+        both = _values(execution, statements[np.logical_and.reduce(fitting)], node, edge)
+        either = _values(execution, statements[np.logical_or.reduce(fitting)], node, edge)
+        subsets = [both, either, every]
+    order = np.lexsort([-np.bincount(np.searchsorted(values, some), minlength=len(values)) for some in reversed(subsets)])
+    found = values[order][:count]
+    others = np.setdiff1d(np.arange(min(total, count + len(found))), found)[: count - len(found)]
+    return np.concatenate([found, others])
 
 
-def _frequencies(execution: "Execution", statements: IntArray, node: str, edge: int, total: int) -> IntArray:
-    """Counts how often each value stands for a node of an edge in some statements: (total,)."""
+def _values(execution: "Execution", statements: IntArray, node: str, edge: int) -> IntArray:
+    """Returns what stands for a node of an edge in some statements: (n,)."""
     asked, graph = execution.pattern.edges[edge], execution.edges.known.graph
     if node == asked.relation:
-        found = graph.relation[statements]
-    elif node in (asked.head, asked.tail):
-        found = execution.edges.ends("head" if node == asked.head else "tail", statements)
-    else:
-        found = graph.pairs.take(statements).items[:, 0 if node in execution.pattern.relations else 1]
-    return np.bincount(found, minlength=total)
+        return np.asarray(graph.relation[statements])
+    if node in (asked.head, asked.tail):
+        return execution.edges.ends("head" if node == asked.head else "tail", statements)
+    return np.asarray(graph.pairs.take(statements).items[:, 0 if node in execution.pattern.relations else 1])

@@ -16,6 +16,8 @@ class ReasonSettings(Section):
     """Predictions are made for at most this many candidates of an inner variable. Known facts are followed for all of them."""
     settled: int = pydantic.Field(1, ge=1)
     """Number of best predicted answers that are exact in scores, if the beam allows: predictions that cannot change them are not made."""
+    listed: int = pydantic.Field(128, ge=2)
+    """Number of most probable entities that are kept of each prediction, where a graph has many more; the others have a bound."""
     cap: float = pydantic.Field(0.999, gt=0, lt=1)
     """The most that a prediction can be true: less than a known fact."""
     questions: int = pydantic.Field(4096, ge=1)

@@ -1,10 +1,12 @@
 """The truth of single edges: 1 where a known statement entails the edge, else the capped probability of a predictor.
 
+Truths over entities are `starqe.reason.listed.Listed` rows: dense ones, or the best with a bound on the others.
+
 V entities · n nodes that are asked about · Q different questions among them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -17,6 +19,7 @@ from starqe.kg.known import Known, Side
 from starqe.queries.gaps import MISSING, Gaps
 from starqe.ragged import IntArray, Ragged
 from starqe.reason.executor.pattern import Label, Questions
+from starqe.reason.listed import Listed, Prediction, Source, everywhere
 
 OTHER: dict[Side, Side] = {"head": "tail", "tail": "head"}
 
@@ -39,20 +42,54 @@ class Bounded(Protocol):
         """Returns an upper bound on the probability of every entity that is not a known answer: (B,)."""
 
 
+@runtime_checkable
+class Retrieving(Protocol):
+    """A one-hop predictor that finds the most probable entities without a row over all of them."""
+
+    def best(self, gaps: Gaps, count: int) -> list[Listed]:
+        """Returns the probabilities of the most probable entities that are not known answers, for each gap; others are bounded by them.
+
+        All gaps are at ends, or all are values.
+        """
+
+
 Asked: TypeAlias = tuple[Side, int, Label]
 """The side of the given end, the entity there, and the label of the edge."""
-Made: TypeAlias = dict[Asked, tuple[Tensor, int]]
-"""Predictions that were made already: the tensor with the truths of all entities, and the row in it. A step from a constant writes the
-facts of its question into the row, so that it may hold them or not: whoever reads it counts facts by itself."""
+Made: TypeAlias = dict[Asked, Listed]
+"""Predictions that were made already; facts are not counted in them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """Some questions with the probabilities of all entities, and which of the nodes asked them."""
+@dataclass(frozen=True)
+class Predictions:
+    """Asks a one-hop predictor; its probabilities are capped."""
 
-    truth: Tensor  # (Q, V), up to the cap; valid until the next ones are asked for
-    asked: IntArray  # positions in the nodes that were given
-    question: IntArray  # the row of ``truth`` for each of them
+    one_hop: OneHop
+    cap: float
+    entities: int
+    listed: int | None
+    """The number of entities that are listed of each prediction; None if all are."""
+
+    def rows(self, gaps: Gaps, buffer: Tensor | None = None) -> list[Listed]:
+        """Predicts what is missing; rows over all entities are in the buffer, if there is one: (B, V)."""
+        if self.listed is not None and isinstance(self.one_hop, Retrieving):
+            return [_capped(row, self.cap) for row in self.one_hop.best(gaps, self.listed)]
+        out = torch.empty(len(gaps), self.entities) if buffer is None else buffer
+        return [Listed(row) for row in torch.clamp(self.one_hop.probabilities(gaps, out), 0, self.cap, out=out)]
+
+    @property
+    def dense(self) -> bool:
+        """Whether predictions are rows over all entities."""
+        return self.listed is None or not isinstance(self.one_hop, Retrieving)
+
+
+def _capped(row: Listed, cap: float) -> Listed:
+    source = row.source
+    capped: Source | None = None
+    if isinstance(source, Prediction):
+        capped = replace(source, cap=cap)
+    elif source is not None:
+        capped = lambda ids: source(ids).clamp_max(cap)  # noqa: E731
+    return Listed(row.values.clamp_max(cap), row.ids, min(row.rest, cap), capped)
 
 
 class Labels:
@@ -88,20 +125,24 @@ class EdgeTruth:
     def __init__(
         self,
         known: Known,
-        one_hop: OneHop,
-        cap: float,
+        predictions: Predictions,
         questions: Questions,
         most: int,
         deadline: Deadline = NEVER,
         made: Made | None = None,
     ) -> None:
         self._made = {} if made is None else made
-        self.known, self._one_hop, self._cap, self._most, self.deadline = known, one_hop, cap, most, deadline
+        self.known, self._predictions, self._most, self.deadline = known, predictions, most, deadline
         self.questions, self.all_labels = questions, Labels()
         numbers = [[self.all_labels.number(label) for label in row] for row in questions.labels]
         self.labels = np.array(numbers, np.int64).reshape(len(questions), -1)  # (R, E)
         self._statements: dict[int, IntArray] = {}
         self._buffer: Tensor | None = None
+
+    @property
+    def listed(self) -> int:
+        """The number of entities that are listed of each row, if not all are."""
+        return self._predictions.listed or len(self.known.graph.entities)
 
     def statements(self, label: int) -> IntArray:
         """Returns all known statements with the relation and the pairs of a label."""
@@ -137,13 +178,13 @@ class EdgeTruth:
 
     def values(
         self, heads: IntArray, tails: IntArray, labels: IntArray, relations: Sequence[int], fact: bool = False
-    ) -> Iterator[tuple[int, Tensor, IntArray]]:
+    ) -> Iterator[tuple[int, Listed, IntArray]]:
         """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
 
         Edges that have to be facts are not predicted.
 
         Yields:
-            The position of each statement, the truths of all entities (V,), valid until the next, and the known values.
+            The position of each statement, the truths of all entities, and the known values.
         """
         graph = self.known.graph
         position, statement = self.between(heads, tails, labels)
@@ -157,41 +198,40 @@ class EdgeTruth:
             asked = np.stack([wanted[some], np.full(count, MISSING, np.int32)], axis=1)
             pairs = Ragged.of_counts(given.counts + 1, np.insert(given.items, given.offsets[1:], asked, axis=0))
             gaps = Gaps(heads[some], label_relation[labels[some]], tails[some], pairs, Ragged.empty(count))
-            for place, truth in enumerate(self._nothing(count) if fact else self._of_values(gaps), start):
+            for place, truth in enumerate([everywhere(0)] * count if fact else self._of_values(gaps), start):
                 own = graph.pairs.take(statement[position == place]).items
                 known = np.unique(own[own[:, 0] == wanted[place], 1])
-                truth[torch.from_numpy(known).long()] = 1
-                yield place, truth, known
+                yield place, truth.with_facts(known), known
 
-    def predicted(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[Predicted]:
+    def predicted(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[tuple[int, Listed]]:
         """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds.
 
         Edges that have to be facts are not predicted.
+
+        Yields:
+            The position of each node, and the truths, which are valid until the next.
         """
+        if fact:
+            yield from ((place, everywhere(0)) for place in range(len(nodes)))
+            return
         rest = np.arange(len(nodes))
-        if self._made and not fact:
-            by_truth: dict[int, tuple[Tensor, list[int], list[int]]] = {}  # by the id of the tensor
+        if self._made:
             missing = []
             for place, question in enumerate(self.asked(side, nodes, labels)):
                 if (one := self._made.get(question)) is None:
                     missing.append(place)
-                    continue
-                _, places, rows = by_truth.setdefault(id(one[0]), (one[0], [], []))
-                places.append(place)
-                rows.append(one[1])
-            for truth, places, rows in by_truth.values():
-                yield Predicted(truth, np.array(places), np.array(rows))
+                else:
+                    yield place, one
             rest = np.array(missing, np.int64)
         if len(rest):
-            for part in self._asked(side, nodes[rest], labels[rest], fact):
-                yield Predicted(part.truth, rest[part.asked], part.question)
+            yield from ((int(rest[place]), row) for place, row in self._asked(side, nodes[rest], labels[rest]))
 
     def asked(self, side: Side, nodes: IntArray, labels: IntArray) -> list[Asked]:
         """Returns the questions for the other end of every node's edge."""
         meaning = self.all_labels.meaning
         return [(side, node, meaning[label]) for node, label in zip(nodes.tolist(), labels.tolist(), strict=True)]
 
-    def _asked(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[Predicted]:
+    def _asked(self, side: Side, nodes: IntArray, labels: IntArray) -> Iterator[tuple[int, Listed]]:
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
@@ -204,14 +244,15 @@ class EdgeTruth:
             self.deadline.check()
             part = codes[start : start + self._most]
             asked = slice(*np.searchsorted(question, [start, start + self._most]))
-            truth = self._nothing(len(part)) if fact else self._ask(side, part % entities, part // entities)
-            yield Predicted(truth, by_question[asked], question[asked] - start)
+            rows = self._rows(self._gaps(side, part % entities, part // entities))
+            yield from zip(by_question[asked].tolist(), (rows[row] for row in (question[asked] - start).tolist()), strict=True)
 
     def ceilings(self, side: Side, nodes: IntArray, labels: IntArray) -> Tensor:
         """Returns an upper bound on the predictions for the other end of every node's edge, without facts: (n,)."""
-        if not isinstance(self._one_hop, Bounded):
-            return torch.full((len(nodes),), self._cap)
-        return self._one_hop.ceilings(self._gaps(side, nodes, labels)).clamp_max(self._cap)
+        one_hop, cap = self._predictions.one_hop, self._predictions.cap
+        if not isinstance(one_hop, Bounded):
+            return torch.full((len(nodes),), cap)
+        return one_hop.ceilings(self._gaps(side, nodes, labels)).clamp_max(cap)
 
     def one(self, side: Side, head: int, tail: int, label: int, fact: bool = False) -> tuple[float, IntArray]:
         """Returns the truth of one edge that is predicted from this side, and the known statements that entail it."""
@@ -219,7 +260,8 @@ class EdgeTruth:
         if len(found) or fact:
             return float(len(found) > 0), found
         given, other = (head, tail) if side == "head" else (tail, head)
-        return float(self._ask(side, np.array([given]), np.array([label]))[0, other]), found
+        (row,) = self._rows(self._gaps(side, np.array([given]), np.array([label])))
+        return float(row.at(np.array([other]))), found
 
     def _fitting(self, position: IntArray, statement: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
         """Keeps the matches whose statement has the pairs of its label."""
@@ -228,30 +270,22 @@ class EdgeTruth:
         fits = self.known.have_pairs(statement, first, last, *pairs.items.T)
         return position[fits], statement[fits]
 
-    def _ask(self, side: Side, nodes: IntArray, labels: IntArray) -> Tensor:
-        return self._capped(self._gaps(side, nodes, labels))
-
     def _gaps(self, side: Side, nodes: IntArray, labels: IntArray) -> Gaps:
         relations, pairs = self.all_labels.columns
         missing = np.full(len(nodes), MISSING)
         head, tail = (nodes, missing) if side == "head" else (missing, nodes)
         return Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes)))
 
-    def _of_values(self, gaps: Gaps) -> Tensor:
+    def _of_values(self, gaps: Gaps) -> list[Listed]:
         """Predicts qualifier values; a model that predicts heads and tails alone leaves them to the facts."""
         try:
-            return self._capped(gaps)
+            return self._rows(gaps)
         except UnsupportedError:
-            return self._nothing(len(gaps))
+            return [everywhere(0)] * len(gaps)
 
-    def _capped(self, gaps: Gaps) -> Tensor:
-        out = self._rows(len(gaps))
-        return torch.clamp(self._one_hop.probabilities(gaps, out), 0, self._cap, out=out)
-
-    def _nothing(self, count: int) -> Tensor:
-        return self._rows(count).fill_(0)
-
-    def _rows(self, count: int) -> Tensor:
-        if self._buffer is None or len(self._buffer) < count:
-            self._buffer = torch.empty(count, len(self.known.graph.entities))
-        return self._buffer[:count]
+    def _rows(self, gaps: Gaps) -> list[Listed]:
+        if not self._predictions.dense:
+            return self._predictions.rows(gaps)
+        if self._buffer is None or len(self._buffer) < len(gaps):
+            self._buffer = torch.empty(len(gaps), len(self.known.graph.entities))
+        return self._predictions.rows(gaps, self._buffer[: len(gaps)])

@@ -1,6 +1,7 @@
 """The best values of several answer variables: variables are bound best first, and skipped when they no longer matter."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -9,6 +10,16 @@ from starqe.reason.executor.partial import Partial
 from starqe.reason.executor.steps import Bind, Plan
 
 _BRANCHES = 8  # the number of candidates that are tried together
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """The best values of the answer variables of one query, in their order, with their truths."""
+
+    ranked: tuple[tuple[tuple[int, ...], float], ...]
+    """The most probable first; an id is that of an entity, or of a relation if the variable is one."""
+    slack: float
+    """The highest truth that a skipped tuple could have: tuples above it are exactly the best ones. 0 if no tuple was skipped."""
 
 
 class BestTuples:
@@ -61,29 +72,26 @@ def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples
         if isinstance(step, Bind):
             rest = Plan(None if step.node == plan.target else plan.target, plan.steps[number + 1 :])
             weights, candidates, left_out = execution.candidates(step, partial)
-            if step.node in partial.slack:
-                left_out = torch.maximum(left_out, partial.slack[step.node])
             best.leave(float(execution.norm(left_out, partial.ceiling, None).amax()))
             for start in range(0, weights.shape[1], _BRANCHES):
                 some = weights[:, start : start + _BRANCHES]
                 reach = execution.norm(some, partial.ceiling[:, None], None)
                 for _, branch in execution.branches(partial, step.node, candidates[:, start:], torch.where(reach > best.least, some, 0)):
                     collect(execution, rest, branch, best)
-                    execution.release(branch)
             return
         if best.least > 0:
             partial.floor = torch.full((len(partial),), best.least)
         execution.apply(step, partial, best.wanted if number == len(plan.steps) - 1 else 0)
-    values, slack = execution.finish(plan.target, partial)
-    for row in range(len(partial)):
+    rows, slack = execution.finish(plan.target, partial)
+    for row, truths in enumerate(rows):
         bound = [int(partial.constants[node][row]) if node in partial.constants else None for node in execution.pattern.answers]
         if plan.target is None:
-            best.add(tuple(id_ for id_ in bound if id_ is not None), float(values[row]))
-            best.leave(float(slack[row]) if slack[row] > values[row] else 0.0)
+            best.add(tuple(id_ for id_ in bound if id_ is not None), truths.rest)
+            best.leave(slack[row] if slack[row] > truths.rest else 0.0)
             continue
-        best.leave(float(slack[row]))
-        values[row][best.left_out(bound.index(None), bound)] = 0
-        top, ids = torch.topk(values[row], min(best.count, values.shape[1]))
+        most = best.count + len(best.left_out(bound.index(None), bound))
+        top, ids, others = truths.best(most, execution.entities)
+        best.leave(max(slack[row], others if others > top[-1] else 0.0))  # some that are not listed may be truer
         for truth, id_ in zip(top.tolist(), ids.tolist(), strict=True):
             if truth <= best.least:
                 break

@@ -7,6 +7,8 @@ is known about the question: its number of known answers, and the usual number o
 B questions · V entities.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +17,13 @@ from torch import Tensor
 
 from starqe.kg import Known
 from starqe.kg.known import Side
-from starqe.measure.links import GapScorer
+from starqe.measure.exact_search import Nearest
+from starqe.measure.links import GapRetriever, GapScorer
+from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import MISSING, TAIL, VALUE, Gaps
 from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
+from starqe.reason.listed import Listed, Prediction, everywhere
 from starqe.reason.logistic import Logistic
 
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
@@ -68,6 +73,28 @@ class OneHopProbability:
             found[gaps.position == VALUE] &= self._qualifying[keys]
         return found
 
+    def best(self, gaps: Gaps, count: int) -> list[Listed]:
+        """Returns the probabilities of the most probable entities that are not known answers; all of a scorer that needs whole rows."""
+        if not isinstance(self._scorer, GapRetriever):
+            return [Listed(row) for row in self.probabilities(gaps, torch.empty(len(gaps), self._context.entities))]
+        found = best_beliefs(self._scorer, self._context, gaps, count)
+        slope = self._calibration.weights[0]
+        logits = torch.from_numpy(self._calibration.logits(self._context.features(gaps, found.known.counts)).astype(np.float32))
+        shift = logits - slope * found.left  # (B,)
+        there = found.beliefs.isfinite()
+        chances = found.beliefs.mul(slope).add_(shift[:, None]).sigmoid_()  # (B, k), the most probable first unless the slope is negative
+        order = np.argsort(np.where(there.numpy(), found.ids, np.iinfo(np.int64).max), axis=1)
+        ids, values = np.take_along_axis(found.ids, order, 1), chances.gather(1, torch.from_numpy(order))
+        least = chances[:, -1].tolist() if slope >= 0 else [1.0] * len(gaps)
+        shifts = (shift - slope * found.total).tolist()
+        sizes, occurs = there.sum(1).tolist(), self._occurs(gaps).tolist()
+        return [
+            Listed(values[row, :size], ids[row, :size], least[row] if size == count else 0.0, Prediction(found.at, row, slope, shifts[row]))
+            if occurs[row]
+            else everywhere(0)
+            for row, size in enumerate(sizes)
+        ]
+
     def ceilings(self, gaps: Gaps) -> Tensor:
         """Returns the most that any entity's probability can be, unless it is a known answer: (B,).
 
@@ -79,6 +106,37 @@ class OneHopProbability:
             return torch.ones(len(gaps))
         logits = [self._calibration.logits(self._context.features(gaps, counts)) for counts in self._context.limits(gaps)]
         return torch.from_numpy(np.maximum(*logits).astype(np.float32)).add_(_ROUNDING).sigmoid_()
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """The beliefs in the best entities of some questions that are not known answers."""
+
+    ids: IntArray  # (B, k)
+    beliefs: Tensor  # (B, k) logarithms, the largest first; -inf where there are no more
+    total: Tensor  # (B,) the logarithm of the normaliser of all scores
+    left: Tensor  # (B,) the logarithm of the belief that remains besides the known answers
+    known: Ragged  # the known answers
+    at: Callable[[IntArray, IntArray], Tensor]
+    """Returns the scores of some entities for some of the questions: (r,), (n,) -> (r, n)."""
+
+
+def best_beliefs(scorer: GapScorer, context: "Context", gaps: Gaps, count: int) -> Beliefs:
+    """Finds the entities besides the known answers that a scorer believes in most."""
+    known = context.answers(gaps)
+    without = [known[row] for row in range(len(gaps))]
+    with torch.inference_mode():
+        if isinstance(scorer, GapRetriever):
+            found = scorer.nearest_entities(gaps, count, without)
+        else:
+            scores = scorer.entity_scores(gaps, torch.empty(len(gaps), context.entities))
+            best = retrieve(dense_blocks(scores.clone()), len(gaps), count, without)
+            found = Nearest(best, lambda rows, ids: scores[torch.from_numpy(rows)][:, torch.from_numpy(ids).long()])
+        total = found.best.log_normaliser.clone()
+        for row in np.flatnonzero(known.counts).tolist():
+            total[row] = torch.logaddexp(total[row], found.at(np.array([row]), known[row]).logsumexp(1)[0])
+    left = (found.best.log_normaliser - total).clamp_min_(math.log(_FLOOR))
+    return Beliefs(found.best.ids, found.best.scores - total[:, None], total, left, known, found.at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +157,19 @@ class Context:
 
     def questions(self, gaps: Gaps, beliefs: Tensor) -> Questions:
         """Computes the features of questions, given the logarithm of the belief in every entity. (B, V)."""
-        answers = self._entailed.answers(gaps)
+        answers = self.answers(gaps)
         taken = np.zeros(len(gaps))
         np.add.at(taken, answers.owner, np.exp(beliefs[answers.owner, answers.items].numpy()))
         return Questions(self.features(gaps, answers.counts), np.log(np.maximum(1 - taken, _FLOOR)), answers)
+
+    @property
+    def entities(self) -> int:
+        """The number of entities."""
+        return len(self._known.graph.entities)
+
+    def answers(self, gaps: Gaps) -> Ragged:
+        """Returns the known answers of questions."""
+        return self._entailed.answers(gaps)
 
     def features(self, gaps: Gaps, known: IntArray) -> FloatArray:
         """Computes the features of questions with these numbers of known answers, with 0 in place of the belief: (B, features)."""

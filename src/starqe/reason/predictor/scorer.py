@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from starqe.errors import InputError, UnsupportedError
+from starqe.measure.exact_search import EntitySearch, Nearest, Search, nearest
 from starqe.measure.nearest import EntityIndex
-from starqe.measure.retrieval import Best, retrieve
 from starqe.model import SIMILARITY
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
@@ -26,12 +26,13 @@ class PredictorScorer:
     Args:
         predictor: The predictor.
         frozen: Whether its weights no longer change, so that the entities can be packed for fast products on first use.
-        index: An index of the entities, by which `best_entities` finds them; without one, it compares with all.
+        index: An index of the entities, by which `nearest_entities` finds them; without one, it compares with all.
     """
 
     def __init__(self, predictor: Predictor, *, frozen: bool = False, index: EntityIndex | None = None) -> None:
         self.predictor, self.index = predictor, index
         self._entities = EntityRows(SIMILARITY["dot"], predictor.entity_matrix, frozen=frozen)
+        self._exact = EntitySearch(self._entities)
 
     def scores(self, table: QueryTable, rows: IntArray, out: Tensor) -> Tensor:
         """Computes the scores of all entities for these rows of a table: (B, V).
@@ -53,7 +54,7 @@ class PredictorScorer:
         with torch.no_grad():
             return self._entities.scores(self.predictor(gaps), out)
 
-    def best_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Best:
+    def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the best entities for missing heads, tails and values, besides those that do not compete.
 
         Raises:
@@ -61,10 +62,11 @@ class PredictorScorer:
             UnsupportedError: The architecture cannot be asked for what is missing.
         """
         with torch.inference_mode():
-            vectors = self.predictor(gaps)
-            if self.index is not None:
-                return self.index.best(vectors, count, without)
-            return retrieve(self._entities.blocks(vectors), len(gaps), count, without)
+            return nearest(self._search, self.predictor(gaps).cpu(), count, without)
+
+    @property
+    def _search(self) -> Search:
+        return self._exact if self.index is None else self.index
 
     def numbers(self, gaps: Gaps) -> Distributions:
         """Predicts missing tails and values that are numbers or dates.

@@ -1,0 +1,232 @@
+"""Fits what validation decides, with train alone as known: which of the best candidates hold once validation statements are added?
+
+In this order: the probability of a single predicted fact, the levels of predicted numbers (`starqe.reason.numbers`), the weights of
+the mixture of encoder and executor, and the probability of an answer. In large graphs all of them look at the best candidates only.
+
+B questions or queries · K candidates · V entities.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+
+from starqe.errors import QueryError
+from starqe.kg import Graph
+from starqe.measure.evaluate import Scorer
+from starqe.measure.links import GapScorer
+from starqe.measure.ranking_protocols import Task, strict
+from starqe.measure.ranks import filtered_ranks
+from starqe.measure.reliability import Reliability, reliability
+from starqe.model.similarity import BLOCK
+from starqe.queries import QueryTable, sample
+from starqe.queries.exact.entailed import Entailed
+from starqe.queries.gaps import gaps_of
+from starqe.queries.shape import ONE_HOP
+from starqe.ragged import BoolArray, FloatArray, IntArray
+from starqe.reason.calibration import AnswerProbability, Evidence
+from starqe.reason.executor.executor import CELLS, DENSE
+from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.logistic import Logistic, fit_logistic
+from starqe.reason.mixture import CANDIDATES, CLASSES, Encoding, Executing, Weights, log_truth, shape_class
+from starqe.reason.predictor import one_hop
+from starqe.reason.predictor.one_hop import Context, best_beliefs, log_share
+from starqe.reason.probability import answer_features, best_candidates, candidates_exist, probabilities
+from starqe.seed import derive
+
+WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
+"""The weights of the executor that are tried; the encoder has the rest."""
+FACTS = 2_000
+"""The number of questions that the probability of single facts is fitted on."""
+FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
+"""The number of best candidates per question (single facts) and per query (answers) that the fits learn from."""
+_BATCH, _FACT_BATCH = 64, 256
+_LISTED_BATCH = 16  # in large graphs: a batch may take a second, and time is looked at after each
+
+
+def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int = 0) -> Logistic:
+    """Fits the probability of single facts: which of the best candidates beyond train hold with valid?
+
+    Half of the questions come from validation statements, half from training statements (which seldom have a further answer),
+    each in both directions and with none to two qualifiers.
+
+    Raises:
+        QueryError: The graph has no validation statements to learn from.
+    """
+    if not len(graph.known(["valid"])):
+        raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it again")
+    cases = [
+        _fact_cases(graph, scorer, sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration")))
+        for shape in ONE_HOP.values()
+        for split in ("valid", "train")
+    ]
+    features, truth = np.concatenate([case[0] for case in cases]), np.concatenate([case[1] for case in cases])
+    return fit_logistic(features, truth)
+
+
+def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[FloatArray, BoolArray]:
+    """Returns the features of the best candidates that train does not know, and whether they hold with valid."""
+    context, with_valid = Context(graph.known(["train"])), Entailed(graph.known(["train", "valid"]))
+    features: list[FloatArray] = [np.empty((0, len(one_hop.FEATURES)))]
+    truth: list[BoolArray] = [np.empty(0, bool)]
+    for start in range(0, len(table), _FACT_BATCH):
+        gaps = gaps_of(table, np.arange(start, min(start + _FACT_BATCH, len(table))))
+        found = best_beliefs(scorer, context, gaps, min(FACT_CANDIDATES, len(graph.entities)))
+        answers = with_valid.answers(gaps)
+        case = np.repeat(context.features(gaps, found.known.counts)[:, None], found.ids.shape[1], axis=1)  # (B, K, features)
+        case[:, :, 0] = found.beliefs.numpy() - found.left.numpy()[:, None]
+        exists = np.isfinite(case[:, :, 0])
+        features.append(case[exists])
+        truth.append(np.stack([np.isin(ids, answers[row]) for row, ids in enumerate(found.ids)])[exists])
+    return np.concatenate(features), np.concatenate(truth)
+
+
+def calibration_bytes(entities: int, settings: ReasonSettings) -> int:
+    """Estimates the memory that calibration takes for scores: of facts, of a batch of queries, and of the candidates of its executor."""
+    if entities > DENSE:  # blocks of scores, of facts and of a batch of queries
+        return 4 * 4 * _FACT_BATCH * BLOCK
+    executor = min(CELLS, settings.beam * _BATCH * entities)
+    return 4 * (4 * _FACT_BATCH * entities + 3 * _BATCH * entities + 8 * executor)
+
+
+def fit_weights(
+    graph: Graph, encoder: Scorer, executor: Scorer, validation: Mapping[str, QueryTable], seconds: float | None = None
+) -> Weights:
+    """Fits the weights of the mixture: for each class of shapes those with the best MRR of hard answers (macro).
+
+    A class that no validation query has gets the weight of the mixed class, or else half.
+
+    Args:
+        graph: The graph in which easy and hard answers are looked up; the scorers see train only.
+        encoder: Scores of the encoder.
+        executor: Truths of the executor.
+        validation: Queries of the split valid, by shape.
+        seconds: The time that it may take; all queries are used if left out.
+    """
+    sums: dict[str, FloatArray] = {}
+    counts: dict[str, int] = {}
+    for table, clock in _timed(validation, seconds):
+        reciprocal = _reciprocal_ranks(graph, encoder, executor, table, clock)  # (queries, weights)
+        name = shape_class(table.shape)
+        # Every shape of a class counts the same, however many queries it has.
+        sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + (reciprocal.mean(axis=0) if len(reciprocal) else 0)
+        counts[name] = counts.get(name, 0) + len(reciprocal)
+    best = {name: WEIGHTS[int(sums[name].argmax())] for name in CLASSES if counts.get(name)}
+    return Weights({name: best.get(name, best.get("mixed", 0.5)) for name in CLASSES})
+
+
+class _Clock:
+    """Says when the time for one table is up; the first batch is always done."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def batches(self, count: int, size: int) -> Iterator[slice]:
+        """Yields the batches of this many queries while there is time."""
+        for start in range(0, count, size):
+            if start and self._end is not None and time.monotonic() >= self._end:
+                return
+            yield slice(start, min(start + size, count))
+
+
+def _timed(tables: Mapping[str, QueryTable], seconds: float | None) -> Iterator[tuple[QueryTable, _Clock]]:
+    """Yields tables, each with an equal share of the time that is left."""
+    end = None if seconds is None else time.monotonic() + seconds
+    for number, table in enumerate(tables.values()):
+        yield table, _Clock(None if end is None else max(0.0, end - time.monotonic()) / (len(tables) - number))
+
+
+def _batch(graph: Graph) -> int:
+    return _BATCH if len(graph.entities) <= DENSE else _LISTED_BATCH
+
+
+def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: QueryTable, clock: _Clock) -> FloatArray:
+    """Computes the mean reciprocal rank of the hard answers of each query, for every weight: (queries, weights)."""
+    task = strict(graph, table, np.arange(len(table)))
+    if len(graph.entities) > DENSE and isinstance(encoder, Encoding) and isinstance(executor, Executing):
+        return _listed_ranks(graph, encoder, executor, table, task, clock)
+    found = [np.empty((0, len(WEIGHTS)))]
+    buffers = torch.empty(3, _BATCH, len(graph.entities))
+    for batch in clock.batches(len(task.rows), _BATCH):
+        rows = task.rows[batch]
+        one, other, both = (buffer[: len(rows)] for buffer in buffers)
+        encoded = log_share(encoder.scores(table, rows, one))
+        derived = log_truth(executor.scores(table, rows, other))
+        ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+        columns = []
+        for weight in WEIGHTS:
+            torch.mul(derived, weight, out=both).add_(encoded, alpha=1 - weight)
+            ranks = filtered_ranks(both, ranked, filtered).realistic
+            columns.append(np.bincount(ranked.owner, 1 / ranks, minlength=len(rows)) / ranked.counts)
+        found.append(np.stack(columns, axis=1))
+    return np.concatenate(found)
+
+
+def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: QueryTable, task: Task, clock: _Clock) -> FloatArray:
+    """Computes the same from the best candidates: hard answers compete with those that the executor lists or the encoder ranks first."""
+    found = [np.empty((0, len(WEIGHTS)))]
+    for batch in clock.batches(len(task.rows), _batch(graph)):
+        parts = [(table, task.rows[batch])]
+        ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+        near = encoder.nearest(parts, CANDIDATES, [filtered[row] for row in range(len(filtered))])
+        truths = executor.rows_of(parts, listed=CANDIDATES)
+        for row, truth in enumerate(truths.rows):
+            hard = ranked[row].astype(np.int64)
+            rivals = np.union1d(near.best.ids[row][near.best.scores[row].isfinite().numpy()], truth.pairs(len(graph.entities))[0])
+            ids = np.concatenate([hard, np.setdiff1d(rivals, filtered[row])])
+            encoded, derived = near.at(np.array([row]), ids)[0], log_truth(truth.at(ids).clone())
+            scores = torch.stack([derived * weight + encoded * (1 - weight) for weight in WEIGHTS])  # (weights, n)
+            own, others = scores[:, : len(hard), None], scores[:, None, len(hard) :]
+            ranks = 1 + (others > own).sum(2) + 0.5 * (others == own).sum(2)  # (weights, hard)
+            found.append((1 / ranks).mean(1).numpy()[None])
+    return np.concatenate(found)
+
+
+def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable], seconds: float | None = None) -> AnswerProbability:
+    """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
+
+    It stops after the given seconds, with queries of every shape; without, all queries are used.
+
+    Raises:
+        QueryError: No validation query has a hard answer.
+    """
+    cases = _answer_cases(graph, scorer, validation, seconds)
+    if not cases:
+        raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
+    features = np.concatenate([features[candidates_exist(features)] for features, _ in cases])
+    truth = np.concatenate([holds[candidates_exist(features)] for features, holds in cases])
+    evidence = Evidence(len(graph.known(["valid"])), len(truth), int(truth.sum()))
+    return AnswerProbability(fit_logistic(features, truth), evidence)
+
+
+def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Mapping[str, QueryTable]) -> Reliability | None:
+    """Compares the probabilities of the best candidates of queries with which of them are hard answers; None without any.
+
+    The scorer knows train only, as when the probabilities were fitted.
+    """
+    predicted: list[FloatArray] = [np.empty(0)]
+    observed: list[BoolArray] = [np.empty(0, bool)]
+    for features, holds in _answer_cases(graph, scorer, tables):
+        exists = candidates_exist(features)
+        predicted.append(probabilities(fitted, features)[exists])
+        observed.append(holds[exists])
+    probability, truth = np.concatenate(predicted), np.concatenate(observed)
+    return reliability(probability, truth) if len(truth) else None
+
+
+def _answer_cases(
+    graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable], seconds: float | None = None
+) -> list[tuple[FloatArray, BoolArray]]:
+    """Ranks queries with their easy answers as known; returns the features of the best candidates, and which of them are hard answers."""
+    found = []
+    for table, clock in _timed(tables, seconds):
+        task = strict(graph, table, np.arange(len(table)))
+        for batch in clock.batches(len(task.rows), _batch(graph)):
+            rows = task.rows[batch]
+            hard, either = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+            easy: list[IntArray] = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
+            best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
+            features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
+            found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
+    return found

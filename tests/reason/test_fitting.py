@@ -1,0 +1,84 @@
+"""Fits from the best candidates give what whole rows give, and stop when their time is up."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from starqe.deadline import NEVER, Deadline
+from starqe.kg import Statement, graph_of
+from starqe.learn.training_queries import Part
+from starqe.measure.exact_search import Nearest
+from starqe.queries import SHAPES, QueryTable, sample
+from starqe.reason import fitting
+from starqe.reason.fitting import fit_probability, fit_weights
+from starqe.reason.listed import Listed, Result, Rows
+from tests.reason.test_mixture import nearest_of
+from tests.reason.test_probability import Believer
+
+PEOPLE = 40
+TRAIN = [Statement(f"p{i}", "livesIn", f"c{i % 4}") for i in range(PEOPLE)] + [Statement("q", "livesIn", "big")]
+MOVED = [Statement(f"p{i}", "livesIn", "big" if i % 4 else f"c{(i + 1) % 4}") for i in range(PEOPLE)]
+GRAPH = graph_of(train=TRAIN, valid=MOVED)
+TABLES = {"1p": sample(GRAPH, SHAPES["1p"], 30, "valid", [(0, 0)])}
+
+
+class Random:
+    """An encoder and an executor with a row of random numbers for each anchor."""
+
+    def __init__(self, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        self._scores = torch.from_numpy(draw.normal(0, 2, (len(GRAPH.entities),) * 2).astype(np.float32))
+        self._truths = torch.from_numpy((draw.random((len(GRAPH.entities),) * 2) ** 3).astype(np.float32))
+
+    @property
+    def entities(self) -> int:
+        return len(GRAPH.entities)
+
+    def _of(self, numbers: torch.Tensor, parts: Sequence[Part]) -> torch.Tensor:
+        return torch.cat([numbers[torch.from_numpy(table.anchors[rows, 0]).long()] for table, rows in parts])
+
+    def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self._of(self._scores, parts))
+
+    def blocks(self, parts: Sequence[Part]) -> None:
+        raise NotImplementedError
+
+    def nearest(self, parts: Sequence[Part], count: int, without: Sequence[np.ndarray] | None = None) -> Nearest:
+        return nearest_of(self._of(self._scores, parts), count, without)
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        return self.scores_of([(table, rows)], out)
+
+    def truths_of(self, parts: Sequence[Part], out: torch.Tensor | None = None, deadline: Deadline = NEVER) -> Result:
+        raise NotImplementedError
+
+    def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+        rows = [Listed(row, np.arange(self.entities)).kept(listed) for row in self._of(self._truths, parts)]
+        return Rows(rows, torch.zeros(len(rows)))
+
+
+class Truths(Random):
+    """The same as a scorer: the truths are its scores."""
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self._of(self._truths, [(table, rows)]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_weights_from_the_best_candidates_are_those_of_whole_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, executor = Random(seed), Truths(seed)
+    dense = fit_weights(GRAPH, encoder, executor, TABLES)
+    monkeypatch.setattr(fitting, "DENSE", 0)
+    monkeypatch.setattr(fitting, "CANDIDATES", len(GRAPH.entities))
+    assert fit_weights(GRAPH, encoder, executor, TABLES) == dense
+
+
+def test_a_fit_stops_when_its_time_is_up_but_has_seen_some_queries_of_every_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_BATCH", 10)
+    scorer = Believer(len(GRAPH.entities), GRAPH.entities.id("big"))
+    two = {"1p": TABLES["1p"], "again": TABLES["1p"]}
+    every, some = (fit_probability(GRAPH, scorer, two, seconds).evidence for seconds in (None, 0.0))
+    assert (every.candidates, some.candidates) == (2 * 30 * fitting.ANSWER_CANDIDATES, 2 * 10 * fitting.ANSWER_CANDIDATES)
+    assert 0 < some.positives < every.positives
