@@ -16,6 +16,8 @@ from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Same
 from starqe.queries.sparql.request import Alternative, SparqlRequest
 from starqe.reason import Executor
+from starqe.reason.rules.firing import RuleBook
+from starqe.reason.rules.mining import mine
 from tests.conformance.services import untrained
 from tests.examples import try_many
 from tests.queries.sparql.texts import StoreHere, graphs, labelled_graph, texts
@@ -172,3 +174,18 @@ def test_a_known_answer_with_many_open_variables_on_a_hub_is_proved_by_the_first
     found = explainer.explain(request, "m007", deadline=Deadline(processor_seconds=10.0))
     assert (found.answer.known, found.assignment["x"]) == (True, "m007")
     assert [reason.fact for reason in found.reasons] == [True] * 11
+
+
+def test_a_predicted_statement_names_the_rules_that_support_it_with_their_facts():
+    people = [Statement(f"p{i}", "livesIn", f"t{i}") for i in range(5)] + [Statement(f"p{i}", "worksIn", f"t{i}") for i in range(4)]
+    graph = graph_of(train=people)
+    known = graph.known(["train"])
+    book = RuleBook(mine(known), known)
+    explainer = Explainer(Executor(known, Even()), None, probability, calibrated=True, rules=book)  # type: ignore[arg-type]
+    request = SparqlRequest.of(Query(And((Atom("p4", "worksIn", X), Not(Same(X, "t1")))), (X,)))
+    (reason,) = explainer.explain(request, "t4").reasons  # a comparison is no statement
+    (rule,) = reason.rules
+    assert (rule.rule, rule.support, rule.body) == ("if X - livesIn - Y, then X - worksIn - Y", 4, 4)
+    assert rule.statements == (Statement("p4", "livesIn", "t4"),)
+    (other,) = explainer.explain(request, "t0").reasons
+    assert other.rules == ()

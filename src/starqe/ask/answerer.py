@@ -251,7 +251,7 @@ class Answerer:
 
     def _explained(self, request: SparqlRequest, row: Row, deadline: Deadline) -> Explanation:
         """Explains the entities of a row."""
-        explainer = Explainer(self._executor, self._mixture, self._explained_probability, self.calibrated)
+        explainer = Explainer(self._executor, self._mixture, self._explained_probability, self.calibrated, self.reasoner.rules)
         if self.newer:
             facts = Executor(self._known, Nothing(), self.reasoner.settings)
             if (proof := replace(explainer, executor=facts).proof(request, row, deadline)) is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,16 +13,17 @@ from starqe.ask.explanation import Explanation, Views
 from starqe.ask.ranking import tables_of
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
-from starqe.kg import Vocabulary
+from starqe.kg import Graph, Vocabulary
 from starqe.queries import Atom, Query, Variable
-from starqe.queries.formula import relation_variables
-from starqe.queries.gaps import gaps_of
+from starqe.queries.formula import Term, relation_variables
+from starqe.queries.gaps import Gaps, gaps_of
 from starqe.queries.layout import table_of_query
 from starqe.queries.shape import ONE_HOP, Shape
 from starqe.queries.sparql.request import Alternative, SparqlRequest
-from starqe.reason.executor.derivation import Contribution, Derivation, Reason, groups_of, replaced
+from starqe.reason.executor.derivation import Contribution, Derivation, Reason, RuleReason, groups_of, replaced
 from starqe.reason.executor.executor import Executor
 from starqe.reason.mixture import Mixture
+from starqe.reason.rules.firing import RuleBook
 
 PROOF = "The graph entails a known answer: every statement that is given for it is one of its facts."
 ABSENCE = "It also relies on statements that the graph does not have; each comes with the probability that it is true nevertheless."
@@ -32,6 +34,8 @@ UNPROVED = (
     "a node, or what an optional part lacks"
 )
 """Why a known row is not explained."""
+RULES_SHOWN = 3
+"""The number of rules that are given for a predicted statement."""
 NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better way may exist."
 
 Row = str | Mapping[str, str] | Answer
@@ -48,12 +52,14 @@ class Explainer:
         probability: Finds the probability of a predicted row: of an alternative of a request, by its place, for a query that asks for
             some of its answer variables.
         calibrated: Whether these probabilities were fitted on enough data.
+        rules: The rules that predictions count, if any.
     """
 
     executor: Executor
     mixture: Mixture
     probability: Callable[[SparqlRequest, int, Query, tuple[int, ...], Deadline], float]
     calibrated: bool
+    rules: RuleBook | None = None
 
     def explain(self, request: SparqlRequest, row: Row, deadline: Deadline = NEVER) -> Explanation:
         """Explains one row: by the statements that prove it, or by the best way in which it could hold.
@@ -101,9 +107,13 @@ class Explainer:
         answer = self._answer(request, alternative, values, known=False, probability=probability)
         views = views_of(self.mixture, self.executor, query, ids, deadline)
         weighed = {
-            reason.edge: replace(reason, contributions=_contributions(self.executor, reason))
+            reason.edge: replace(
+                reason,
+                contributions=_contributions(self.executor, reason),
+                rules=_rules(self.rules, reason) if self.rules is not None else (),
+            )
             for reason in found.used
-            if not reason.fact and reason.atom.qualifiers
+            if not reason.fact
         }
         note = f"{GUESS}." if views is None else PREDICTION if views.exact else f"{PREDICTION} {NARROWED}"
         derivation = replace(found, root=replaced(found.root, weighed))
@@ -226,22 +236,49 @@ def views_of(mixture: Mixture, executor: Executor, query: Query, ids: tuple[int,
     return Views(truth, slack == 0 or truth > slack, share, mixture.weights.of(table.shape))
 
 
+def _question(graph: Graph, reason: Reason, pairs: Sequence[tuple[Term, Term]]) -> Gaps:
+    """Returns the question that a predicted statement answers, with some of its pairs."""
+    atom, target = reason.atom, Variable("answer")
+    head, tail = (atom.head, target) if reason.given == "head" else (target, atom.tail)
+    asked = Atom(head, atom.relation, tail, tuple(pairs))
+    shapes: Mapping[str, Shape] = {shape.name: shape for shape in ONE_HOP.values()}
+    return gaps_of(table_of_query(Query.conjunction([asked], target.name), graph, shapes=shapes), [0])
+
+
+def _rules(book: RuleBook, reason: Reason) -> tuple[RuleReason, ...]:
+    """Returns the most confident rules that support a predicted statement."""
+    rules, graph = book.rules, book.rules.graph
+    question = _question(graph, reason, reason.atom.qualifiers)
+    answer = graph.entities.id(str(reason.atom.tail if reason.given == "head" else reason.atom.head))
+    return tuple(
+        RuleReason(
+            rules.words(rule, partial(_label, graph.entities), partial(_label, graph.relations)),
+            int(rules.support[rule]),
+            int(rules.body[rule]),
+            float(rules.confidence[rule]),
+            tuple(graph.statement(row) for row in book.facts(question, answer, rule)),
+        )
+        for rule in book.why(question, answer, RULES_SHOWN)
+    )
+
+
+def _label(vocabulary: Vocabulary, identifier: str) -> str:
+    return vocabulary.label(vocabulary.id(identifier))
+
+
 def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ...]:
     """Asks again without each of the pairs: facts first, as the executor does, and then the one-hop predictor."""
-    graph, atom, target = executor.known.graph, reason.atom, Variable("answer")
+    graph, atom = executor.known.graph, reason.atom
     head, relation, tail = graph.entities.id(str(atom.head)), graph.relations.id(str(atom.relation)), graph.entities.id(str(atom.tail))
     wanted = tail if reason.given == "head" else head
-    shapes: Mapping[str, Shape] = {shape.name: shape for shape in ONE_HOP.values()}
     found = []
     for pair in atom.qualifiers:
         rest = tuple(other for other in atom.qualifiers if other != pair)
-        asked = Atom(atom.head, atom.relation, target, rest) if reason.given == "head" else Atom(target, atom.relation, atom.tail, rest)
-        table = table_of_query(Query.conjunction([asked], target.name), graph, shapes=shapes)
         pairs = [(graph.relations.id(str(relation)), graph.entities.id(str(value))) for relation, value in rest]
         if executor.known.holds(head, relation, tail, pairs):
             without = 1.0
         else:
             with torch.inference_mode():
-                without = executor.probability(gaps_of(table, [0]), wanted)
+                without = executor.probability(_question(graph, reason, rest), wanted)
         found.append(Contribution(str(pair[0]), str(pair[1]), reason.probability - without))
     return tuple(found)

@@ -92,6 +92,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
         "probability": reason.probability,
         "statements": [_statement(statement) for statement in reason.statements],
         "contributions": [asdict(contribution) for contribution in reason.contributions],
+        "rules": [{**asdict(rule), "statements": [_statement(one) for one in rule.statements]} for rule in reason.rules],
     }
 
 

@@ -28,6 +28,7 @@ from starqe.reason.mixture import EVEN
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.ruled import add_rules
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
 from starqe.reason.reasoner import Reasoner, check_calibration_fits, fit_reasoner, save_reasoner
@@ -238,6 +239,7 @@ def _fit_models(
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
     index_large((run, predictor), seed)
+    add_rules(predictor)
 
     note(CALIBRATING, {"progress": 0.0, "seconds": 0.0, "of_seconds": calibration})
     started = time.perf_counter()

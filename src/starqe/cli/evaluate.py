@@ -154,13 +154,13 @@ def _scorer(run: "AnyRun", by: str) -> "Scorer":
     from starqe.reason.reasoner import RANKED_BY, Reasoner
 
     if by == "predictor":
-        return _predictor(run).scorer()
+        return one_hop_predictor(run).scorer()
     if not isinstance(run, Run):
         raise InputError(f"--by {by} needs the run of an encoder, found a one-hop predictor: {run.folder}. Leave --by out")
     return run.scorer() if by == "encoder" else RANKED_BY[by](Reasoner.open(run))
 
 
-def _predictor(run: "AnyRun") -> "PredictorRun":
+def one_hop_predictor(run: "AnyRun") -> "PredictorRun":
     """Returns the one-hop predictor that a run is, or has."""
     from starqe.errors import InputError
     from starqe.learn.run import HEADER
@@ -196,7 +196,7 @@ def _links(run: "AnyRun", by: str, protocol: str, split: str, limit: int | None)
     from starqe.reason.predictor.scorer import PredictorScorer
 
     scorer = _scorer(run, by)
-    graph = _predictor(run).learned if by == "predictor" else run.graph
+    graph = one_hop_predictor(run).learned if by == "predictor" else run.graph
     total = len(ENDS) * len(some_statements(graph, split, limit))
     asked: GapScorer = scorer if isinstance(scorer, EncoderScorer | PredictorScorer) else _OneHop(scorer)
     with progress(f"predicting links ({protocol})", total, "questions") as advance:
@@ -257,7 +257,7 @@ def _row_name(run: "AnyRun", by: str, split: str) -> str:
     from starqe.learn import Run
 
     if by == "predictor":
-        return f"Predictor ({_predictor(run).recipe.model.architecture})"
+        return f"Predictor ({one_hop_predictor(run).recipe.model.architecture})"
     if by != "encoder":
         return by
     assert isinstance(run, Run)

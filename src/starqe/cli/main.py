@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from starqe.cli import bench, calibrate, data, demo, evaluate, fit, index, queries, reproduce, serve, train, tune
-from starqe.cli.ask import ask
+from starqe.cli.ask import ask, rules
 from starqe.cli.show import Interrupted, printable
 from starqe.errors import InputError, StarqeError
 
@@ -32,6 +32,7 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("index")(index.index)
+app.command("rules")(rules.rules)
 app.command("reproduce")(reproduce.reproduce)
 app.command("tune")(tune.tune)
 app.add_typer(data.app, name="data")

@@ -83,6 +83,8 @@ def _train(
 ) -> "Trainer":
     """Trains a new run or an existing one, alone or as one of several processes."""
     from starqe.learn import Trainer, kind_of
+    from starqe.reason.predictor.ruled import add_rules
+    from starqe.reason.predictor.run import PredictorRun
 
     if resume or processes.writes:
         _check_queries(recipe.kind if recipe else kind_of(out), queries)
@@ -112,6 +114,8 @@ def _train(
         if not resume and processes.writes and run.load_state() is None:
             shutil.rmtree(run.folder)
         raise
+    if processes.writes and isinstance(run, PredictorRun):
+        add_rules(run)
     return trainer
 
 

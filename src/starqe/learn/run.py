@@ -3,6 +3,7 @@
     run.json               {"format": "starqe run", "version": 1, kind of model, fingerprints, the version of starqe, where it starts from}
     config.toml            the recipe, every value written out
     scales.json            of a one-hop predictor that knows numbers and dates: their scales
+    rules.parquet          of a one-hop predictor that counts rules: the rules, and their weight
     graph/                 the graph
     weights.safetensors    the model: the best by validation, or the last
     state.safetensors      what training resumes from

@@ -1,6 +1,6 @@
 """Reasoning: combines one-hop predictions and known facts into the truth of a whole query, by fuzzy logic."""
 
-from starqe.reason.executor.derivation import Contribution, Derivation, Equation, Group, Reason
+from starqe.reason.executor.derivation import Contribution, Derivation, Equation, Group, Reason, RuleReason
 from starqe.reason.executor.executor import Executor
 from starqe.reason.executor.norms import DUALS, NORMS
 from starqe.reason.executor.settings import ReasonSettings
@@ -32,6 +32,7 @@ __all__ = [
     "Reason",
     "ReasonSettings",
     "Result",
+    "RuleReason",
     "Tuples",
     "open_run",
     "recipe_of",

@@ -36,6 +36,8 @@ from starqe.reason.numbers import NumberPredictor, fit_levels
 from starqe.reason.predictor.one_hop import OneHopProbability
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scales import Levels
+from starqe.reason.predictor.scorer import PredictorScorer
+from starqe.reason.rules.firing import RuleBook
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,11 @@ class Reasoner:
     """The calibration of predicted numbers and dates, by relation."""
     has_value: Logistic | None = None
     """The probability that an entity without a known number or date has one."""
+
+    @property
+    def rules(self) -> RuleBook | None:
+        """The rules that predictions of single facts count, if any."""
+        return self.one_hop.rules if isinstance(self.one_hop, PredictorScorer) else None
 
     def numbers(self, splits: Collection[str]) -> NumberPredictor | None:
         """Returns what predicts numbers and dates, with the statements of these splits as known; None if the run knows entities only."""

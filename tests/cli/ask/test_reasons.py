@@ -1,9 +1,13 @@
 """Explanations as text: options, negations, comparisons."""
 
+from dataclasses import replace
+
 from starqe.cli.ask.reasons import reasons_text
+from starqe.kg import Statement
 from starqe.queries import And, Atom, Not, Or, Query, Variable
 from starqe.queries.formula import Same
 from starqe.queries.sparql.request import SparqlRequest
+from starqe.reason import RuleReason
 from tests.ask.test_explainer import EXPLAINER, NO_PRIZE
 
 X, Y = map(Variable, "xy")
@@ -49,4 +53,17 @@ def test_a_union_lists_all_options_and_first_the_one_that_explains_it():
         "      predicted 0.25 VIENNA - AWARD - DAVY",
         "    another option: 0.25",
         "      predicted 0.25 VIENNA - AWARD - NOBEL",
+    ]
+
+
+def test_a_rule_that_supports_a_prediction_is_shown_with_its_facts():
+    query = Query(And((Atom("curie", "bornIn", X), Not(Same(X, "davy")))), (X,))
+    found = EXPLAINER.explain(SparqlRequest.of(query), "vienna")
+    rule = RuleReason("if X - award - Y, then X - bornIn - Y", 3, 1200, 0.1, (Statement("curie", "award", "davy"),))
+    (reason,) = found.reasons
+    ruled = replace(found, derivation=replace(found.derivation, root=replace(reason, rules=(rule,))))
+    assert reasons_text(Labels(), ruled).splitlines()[1:] == [  # type: ignore[arg-type]
+        "  predicted 0.25 CURIE - BORNIN - VIENNA",
+        "      rule: if X - award - Y, then X - bornIn - Y (right in 3 of 1,200)",
+        "        fact         CURIE - AWARD - DAVY",
     ]

@@ -8,6 +8,8 @@ from starqe.cli.show import as_probability
 
 if TYPE_CHECKING:
     from starqe.ask import Answerer, Explanation
+    from starqe.kg import Statement
+    from starqe.queries import Atom
     from starqe.reason import Group, Reason
     from starqe.reason.executor.derivation import Part
 
@@ -74,7 +76,7 @@ class _Lines:
             yield from self.of(inner, indent, not negated)
         elif isinstance(inner, Reason) and not inner.fact:
             chance = as_probability(inner.probability)
-            yield f"{indent}relies on: no statement {self._statement(inner)}; probability that there is one{self._mark} {chance}"
+            yield f"{indent}relies on: no statement {self._statement(inner.atom)}; probability that there is one{self._mark} {chance}"
         else:
             yield f"{indent}relies on: not all of this; probability that it holds{self._mark} {as_probability(inner.truth)}"
             yield from self.of(inner, f"{indent}  ", not negated)
@@ -82,15 +84,18 @@ class _Lines:
     def _reason(self, reason: "Reason", indent: str, negated: bool) -> Iterator[str]:
         word = "missing" if negated else "predicted"
         kind = "fact" if reason.fact else f"{word} {as_probability(reason.probability)}{self._mark}"
-        yield f"{indent}{kind:<14} {self._statement(reason)}"
+        yield f"{indent}{kind:<14} {self._statement(reason.atom)}"
         for part in reason.contributions:
             difference = round(part.difference, 2) + 0.0  # never -0.00
             yield f"{indent}    {self._relation(part.relation)}: {self._entity(part.value)} contributed {difference:+.2f}"
+        for rule in reason.rules:
+            yield f"{indent}    rule: {rule.rule} (right in {rule.support:,} of {rule.body:,})"
+            for one in rule.statements:
+                yield f"{indent}      fact         {self._statement(one)}"
 
-    def _statement(self, reason: "Reason") -> str:
-        atom = reason.atom
-        pairs = "; ".join(f"{self._relation(str(r))}: {self._entity(str(v))}" for r, v in atom.qualifiers)
-        main = f"{self._entity(str(atom.head))} - {self._relation(str(atom.relation))} - {self._entity(str(atom.tail))}"
+    def _statement(self, one: "Atom | Statement") -> str:
+        pairs = "; ".join(f"{self._relation(str(r))}: {self._entity(str(v))}" for r, v in one.qualifiers)
+        main = f"{self._entity(str(one.head))} - {self._relation(str(one.relation))} - {self._entity(str(one.tail))}"
         return main + (f"  ({pairs})" if pairs else "")
 
     def _entity(self, name: str) -> str:

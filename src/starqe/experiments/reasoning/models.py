@@ -22,6 +22,7 @@ from starqe.reason.mixture import CLASSES
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.ruled import add_rules
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner, fit_reasoner, save_reasoner
 
@@ -98,6 +99,7 @@ def _predictor(work: WorkFolder, seed: int) -> PredictorRun:
     if not (folder / RECORD).exists():
         work.tell(f"one-hop-{seed}: training")
         train_to_the_end(work, run, PredictLesson(run), None if budget is None else budget / len(work.seeds))
+    add_rules(run)
     return run
 
 

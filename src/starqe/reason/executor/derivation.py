@@ -20,6 +20,22 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class RuleReason:
+    """A rule that supports a predicted statement."""
+
+    rule: str
+    """The rule in words."""
+    support: int
+    """How often it was right."""
+    body: int
+    """How often it said something."""
+    confidence: float
+    """The lower bound of its confidence."""
+    statements: tuple[Statement, ...]
+    """Known statements that its condition rests on; none if it has no condition, or one about a qualifier that is given."""
+
+
+@dataclass(frozen=True)
 class Reason:
     """One statement that a query asks for, with its variables filled in: a fact, or a prediction."""
 
@@ -35,6 +51,8 @@ class Reason:
     """The side that it is predicted from."""
     contributions: tuple[Contribution, ...] = ()
     """For a prediction: what each of its qualifiers contributed, where that was asked for."""
+    rules: tuple[RuleReason, ...] = ()
+    """For a prediction: the most confident rules that support it, where that was asked for."""
 
     @property
     def fact(self) -> bool:

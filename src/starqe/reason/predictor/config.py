@@ -69,6 +69,8 @@ class PredictorTrainConfig(LoopConfig):
     """Questions for the main relation per epoch, as a share of the statements."""
     questions_per_epoch: int = pydantic.Field(default=0, ge=0)
     """The maximum number of questions per epoch, a new sample for each; 0 asks all."""
+    rules: bool = False
+    """Whether rules are mined from the splits after training, and added to the scores with a weight that is fitted on validation."""
     validation_questions: int = pydantic.Field(default=1_000, ge=0)
     """The number of validation statements whose tail and head are asked for after each epoch, all pairs given; 0 keeps the last weights."""
 

@@ -17,7 +17,7 @@ _ENDS_ONLY = {"value_share": 0.0, "relation_share": 0.0}
 
 # Short initial embeddings, a high rate for them, and a penalty that keeps them small: on WD50K, 24.8 instead of 14.2 after a few minutes.
 _ONE_HOP = {"architecture": "complex", "knots": 32, "initial_length": 0.03, "dropout": 0.1, "input_dropout": 0.1}
-_SMALL_NUMBERS = {**_LINKS, "learning_rate": 3e-2, "penalty": 0.04}
+_SMALL_NUMBERS = {**_LINKS, "learning_rate": 3e-2, "penalty": 0.04, "rules": True}
 
 PREDICTORS: Mapping[str, dict[str, Any]] = {
     "one-hop": {"model": _ONE_HOP, "train": _SMALL_NUMBERS},

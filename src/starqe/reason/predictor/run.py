@@ -18,9 +18,13 @@ from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.predictor import Predictor
 from starqe.reason.predictor.scales import Scales
 from starqe.reason.predictor.scorer import PredictorScorer
+from starqe.reason.rules.firing import RuleBook
+from starqe.reason.rules.rule_table import Rules
 
 SCALES = "scales.json"
 """The scales of numbers and dates, by relation: see `Scales`."""
+RULES = "rules.parquet"
+"""The rules, with their weight: see `Rules`."""
 
 
 class PredictorRun(RunFolder[PredictorRecipe]):
@@ -62,6 +66,15 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         """The graph as the model sees it: entities, and literals that are on a scale."""
         return self.graph if self.scales is None else self.scales.part
 
+    def rules(self) -> RuleBook | None:
+        """Returns the rules that were mined after training, with the statements that it learned from; None if there are none.
+
+        Raises:
+            StorageError: They are damaged.
+        """
+        path = self.folder / RULES
+        return RuleBook(Rules.load(path, self.graph), self.graph.known(self.recipe.train.splits)) if path.exists() else None
+
     def new_predictor(self, table: MakeTable = weight) -> Predictor:
         """Makes a predictor with its initial weights."""
         return new_predictor(self.recipe.model, len(self.graph.entities), len(self.graph.relations), self.recipe.seed, self.scales, table)
@@ -75,14 +88,14 @@ class PredictorRun(RunFolder[PredictorRecipe]):
         return self.load_weights(self.new_predictor())
 
     def scorer(self) -> PredictorScorer:
-        """Returns the trained predictor as a scorer of one-hop queries, which uses the index of the run if there is one.
+        """Returns the trained predictor as a scorer of one-hop queries, with its rules, and with the index of the run if there is one.
 
         Raises:
-            StorageError: There are no weights yet, they are damaged, or of another model.
+            StorageError: There are no weights yet, they are damaged, or of another model; or the rules are damaged.
         """
         predictor = self.predictor()
         index = index_of(self.folder, predictor.entity_matrix, "dot", self.folder / WEIGHTS)
-        return PredictorScorer(predictor, frozen=True, index=index)
+        return PredictorScorer(predictor, frozen=True, index=index, rules=self.rules())
 
 
 AnyRun = Run | PredictorRun

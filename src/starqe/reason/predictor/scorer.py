@@ -16,10 +16,13 @@ from starqe.queries.gaps import RELATION, Gaps, asked_relation, gaps_of
 from starqe.ragged import IntArray, Ragged
 from starqe.reason.predictor.predictor import Predictor
 from starqe.reason.predictor.scales import LEAST, Distributions
+from starqe.reason.rules.firing import RuleBook
 
 
 class PredictorScorer:
-    """Scores one-hop queries (and other statements with a gap) with a predictor; looks nothing up in a graph.
+    """Scores one-hop queries (and other statements with a gap) with a predictor, and with rules if there are some.
+
+    Without rules it looks nothing up in a graph.
 
     B questions · V entities.
 
@@ -27,10 +30,13 @@ class PredictorScorer:
         predictor: The predictor.
         frozen: Whether its weights no longer change, so that the entities can be packed for fast products on first use.
         index: An index of the entities, by which `nearest_entities` finds them; without one, it compares with all.
+        rules: Rules whose evidence is added to the scores of entities.
     """
 
-    def __init__(self, predictor: Predictor, *, frozen: bool = False, index: EntityIndex | None = None) -> None:
-        self.predictor, self.index = predictor, index
+    def __init__(
+        self, predictor: Predictor, *, frozen: bool = False, index: EntityIndex | None = None, rules: RuleBook | None = None
+    ) -> None:
+        self.predictor, self.index, self.rules = predictor, index, rules
         self._entities = EntityRows(SIMILARITY["dot"], predictor.entity_matrix, frozen=frozen)
         self._exact = EntitySearch(self._entities)
 
@@ -52,7 +58,8 @@ class PredictorScorer:
         """
         assert not (gaps.position == RELATION).any(), "a missing relation needs relation_scores"
         with torch.no_grad():
-            return self._entities.scores(self.predictor(gaps), out)
+            scores = self._entities.scores(self.predictor(gaps), out)
+        return scores if self.rules is None else self.rules.add_to(scores, gaps)
 
     def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the best entities for missing heads, tails and values, besides those that do not compete.

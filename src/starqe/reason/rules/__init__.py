@@ -1,0 +1,1 @@
+"""Rules: patterns of known statements that make others likely, mined from a graph."""

@@ -1,0 +1,96 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from starqe.errors import StorageError
+from starqe.kg import Statement, embedded_graph, graph_of
+from starqe.learn import Trainer
+from starqe.queries.gaps import TAIL, Gaps, with_gap
+from starqe.reason.predictor.lesson import PredictLesson
+from starqe.reason.predictor.presets import recipe_of
+from starqe.reason.predictor.ruled import STEP, UNFITTED, add_rules, fit_rule_weight
+from starqe.reason.predictor.run import RULES, PredictorRun
+from starqe.reason.rules.firing import RuleBook
+from starqe.reason.rules.mining import mine
+
+SMALL = ["model.width=8", "train.epochs=1", "train.validation_questions=10"]
+LIVE = [Statement(f"p{i}", "livesIn", f"t{i}") for i in range(8)]
+WORK = [Statement(f"p{i}", "worksIn", f"t{i}") for i in range(4)]
+TOWNS = graph_of(train=[*LIVE, *WORK], valid=[Statement(f"p{i}", "worksIn", f"t{i}") for i in range(4, 6)])
+
+
+class Fixed:
+    """Scores every entity by its id; the larger, the better."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def entity_scores(self, _gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self.scale * torch.arange(out.shape[1]).float().expand(len(out), -1))
+
+
+def test_the_weight_is_the_smallest_that_ranks_validation_best() -> None:
+    book = RuleBook(mine(TOWNS.known(["train"])), TOWNS.known(["train"]))
+    # Nobody works where others live: only the path "lives in" finds the town, and any weight above 0 puts it first among equals.
+    assert fit_rule_weight(Fixed(0.0), book, TOWNS) == STEP
+    # What is against it has to be outweighed: p4's t4 is 3 places behind t7, and the evidence is between 5.5 and 7.
+    assert fit_rule_weight(Fixed(1.0), book, TOWNS) > STEP
+
+
+def trained(folder: Path, *settings: str) -> PredictorRun:
+    run = PredictorRun.create(folder, recipe_of("one-hop").with_settings([*SMALL, *settings]), embedded_graph())
+    Trainer(run, PredictLesson(run)).train()
+    add_rules(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> PredictorRun:
+    return trained(tmp_path_factory.mktemp("ruled") / "run")
+
+
+def test_a_trained_predictor_gets_rules_that_its_scorer_counts(run: PredictorRun) -> None:
+    scorer = PredictorRun.open(run.folder).scorer()
+    assert scorer.rules is not None
+    assert scorer.rules.rules.weight > 0  # after one epoch, the rules know more than the model
+    gaps = with_gap(run.graph, run.graph.known(["valid"]).rows[:3], TAIL)
+    entities = len(run.graph.entities)
+    bare = replace(scorer.rules.rules, weight=0.0)
+    with_rules = scorer.entity_scores(gaps, torch.empty(3, entities)).clone()
+    scorer.rules = RuleBook(bare, run.graph.known(["train"]))
+    without = scorer.entity_scores(gaps, torch.empty(3, entities))
+    assert (with_rules >= without).all()
+    assert (with_rules > without).any()
+
+
+def test_rules_are_mined_from_the_splits_that_the_model_learned(run: PredictorRun) -> None:
+    book = run.rules()
+    assert book is not None
+    alone = graph_of(train=list(run.graph.statements("train")))
+    by_words = {book.rules.words(rule): int(book.rules.body[rule]) for rule in range(len(book.rules))}
+    mined = mine(alone.known(["train"]))
+    assert by_words == {mined.words(rule): int(mined.body[rule]) for rule in range(len(mined))}
+
+
+def test_without_validation_the_weight_is_fixed(tmp_path: Path) -> None:
+    book = trained(tmp_path / "run", 'train.splits=["train", "valid"]').rules()
+    assert book is not None
+    assert book.rules.weight == UNFITTED
+
+
+def test_a_recipe_without_rules_has_none_and_mined_rules_stay(run: PredictorRun, tmp_path: Path) -> None:
+    assert trained(tmp_path / "run", "train.rules=false").rules() is None
+    before = (run.folder / RULES).stat().st_mtime_ns
+    add_rules(run)
+    assert (run.folder / RULES).stat().st_mtime_ns == before
+
+
+def test_damaged_rules_are_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run")
+    content = bytearray((run.folder / RULES).read_bytes())
+    content[len(content) // 3] ^= 255
+    (run.folder / RULES).write_bytes(content)
+    with pytest.raises(StorageError, match=r"rules\.parquet: damaged"):
+        PredictorRun.open(run.folder).scorer()
