@@ -26,13 +26,14 @@ Table = Literal[
     "qualifiers",
     "reasoning",
     "shapes",
+    "betae",
 ]
 
 
 def reproduce(
     table: Annotated[Table, typer.Argument(help="Which table.")],
     graph: Annotated[Path | None, typer.Option(help="The folder of a graph; the embedded one, with tiny models, if left out.")] = None,
-    queries: Annotated[Path | None, typer.Option(help="The folder of its query set.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="The folder of its query set; betae samples its own if --run is given.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder to work in and to resume from; tables share it. Left out: nothing is kept.")
     ] = None,
@@ -45,7 +46,7 @@ def reproduce(
     limit: Annotated[int | None, typer.Option(help="Queries per shape; if left out 5,000 (reasoning 2,000; embedded graph 100).")] = None,
     minimum: Annotated[int, typer.Option(help="qualifiers: leave out relations that fewer queries of a shape contain.")] = 10,
     sources: Annotated[str, typer.Option(help="oracle, results: sources of the frequencies, separated by commas.")] = "all splits,test",
-    run: Annotated[Path | None, typer.Option(help="reasoning: a calibrated run; without one, one is trained and calibrated.")] = None,
+    run: Annotated[Path | None, typer.Option(help="reasoning, shapes, betae: a calibrated run; without one, one is trained.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out; one on the embedded graph.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from starqe.errors import InputError
 from starqe.experiments.model_tables import MODEL_TABLES, model_report
 from starqe.experiments.oracle_table import oracle_report
 from starqe.experiments.qualifiers import qualifier_report
+from starqe.experiments.reasoning.betae_table import betae_report
 from starqe.experiments.reasoning.reasoning_table import reasoning_report
 from starqe.experiments.reasoning.shapes_table import shapes_report
 from starqe.experiments.statistics import statistics_report
@@ -22,6 +23,7 @@ TABLES: Mapping[str, Callable[..., Report]] = {
     "qualifiers": qualifier_report,
     "reasoning": reasoning_report,
     "shapes": shapes_report,
+    "betae": betae_report,
 }
 """The paper's tables, by the name on the command line: functions of a `WorkFolder`."""
 
@@ -52,7 +54,7 @@ def reproduce(
     """
     if table not in TABLES:
         raise InputError(f"tables are {', '.join(TABLES)}; found '{table}'")
-    work = open_work(folder, graph, queries, settings, tell)
+    work = open_work(folder, graph, queries, settings, tell, asks_own=table == "betae")
     with locked(folder):
         report = TABLES[table](work)
         return report, report.write(folder / table)

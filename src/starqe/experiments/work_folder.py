@@ -113,9 +113,16 @@ class WorkFolder:
 
 
 def open_work(
-    folder: Path, graph_folder: Path | None = None, query_folder: Path | None = None, settings: Settings | None = None, tell: Tell = print
+    folder: Path,
+    graph_folder: Path | None = None,
+    query_folder: Path | None = None,
+    settings: Settings | None = None,
+    tell: Tell = print,
+    asks_own: bool = False,
 ) -> WorkFolder:
     """Opens a folder, new or of an earlier call; without a graph, the embedded one is used and its queries are generated.
+
+    With ``asks_own``, a table samples its own queries: a graph and a run are enough.
 
     Raises:
         InputError: A graph is given without its queries, or a source of frequencies is unknown.
@@ -125,14 +132,14 @@ def open_work(
     settings = settings or Settings()
     if unknown := set(settings.sources) - SOURCES.keys():
         raise InputError(f"sources are {', '.join(SOURCES)}; found '{unknown.pop()}'")
-    if (graph_folder is None) != (query_folder is None):
+    if (graph_folder is None) != (query_folder is None) and not (graph_folder and asks_own and settings.run):
         raise InputError("give a graph and its queries together, or neither for the embedded graph")
     graph = load_graph(graph_folder).entity_part if graph_folder is not None else embedded_graph()
     queries = query_folder if query_folder is not None else folder / "queries"
     asked = check_graph(queries, graph)["settings"] if query_folder is not None else {}
     tables = {split: {shape: of.get(shape) for shape in SHAPES} for split, of in tables_of(queries).items()} if asked else {}
     _claim(folder, graph, {"queries": asked, "tables": tables, "as_published": settings.recipes, "embedded": graph_folder is None})
-    if query_folder is None:
+    if graph_folder is None:
         generate(graph, queries)
     return WorkFolder(folder, graph, queries, settings, graph_folder is None, tell)
 

@@ -143,14 +143,14 @@ def _measured(work: WorkFolder, model: Model, weights: Weights, name: str, table
     def make() -> Measured:
         work.tell(f"shapes, seed {model.seed}: {name}")
         found = ranks_of(replace(model.reasoner, weights=weights), table)
-        return {"queries": len(table), "ranks": {protocol: _with_classes(work.graph, table, one) for protocol, one in found.items()}}
+        return {"queries": len(table), "ranks": {protocol: with_classes(work.graph, table, one) for protocol, one in found.items()}}
 
     path = work.folder / "shapes" / "measured" / f"{model.digest}-{_limit(work)}-hard-{name}.json"
     kept: Measured = work.once(path, partial(make))
     return kept
 
 
-def _with_classes(graph: Graph, table: QueryTable, ranks: Measured) -> Measured:
+def with_classes(graph: Graph, table: QueryTable, ranks: Measured) -> Measured:
     """Adds the reduction class of every ranked answer."""
     rows, counts = np.unique(np.array(ranks["query"], np.int64), return_counts=True)
     answers = Ragged.of_counts(counts, np.array(ranks["answer"], np.int32))
@@ -247,15 +247,15 @@ def count_grid(rows: Sequence[Row]) -> Grid:
     return Grid("Ranked by the protocol strict", ("queries", "dropped", "answers", *classes), tuple(lines))
 
 
-def class_grids(rows: Sequence[Row]) -> list[Grid]:
+def class_grids(rows: Sequence[Row], named: Sequence[str] = tuple(ALL_SHAPES), protocols: Sequence[str] = tuple(PROTOCOLS)) -> list[Grid]:
     """Arranges the MRR by shape for each reduction class and protocol."""
     found = _mrr(rows)
     columns = [(by, average) for average in AVERAGES for by in RANKED_BY]
     grids = []
-    for protocol in PROTOCOLS:
+    for protocol in protocols:
         for reduction in _classes(row for row in rows if row.protocol == protocol):
             lines = []
-            for shape in (*ALL_SHAPES, AVERAGE):
+            for shape in (*named, AVERAGE):
                 keys = [(by, shape, average, protocol, reduction) for by, average in columns]
                 if keys[0] in found:
                     lines.append((shape, (f"{found[keys[0]].n:,}", *_line(found, keys))))
