@@ -37,10 +37,11 @@ def test_custom_shapes_are_generated_shown_and_answered(starqe, science: Path, t
         assert "known on all splits: " in out
 
 
-def test_a_graph_without_qualifiers_works_with_none_asked_for(starqe, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", [("--qualifiers", 0), ()], ids=["asked for", "left out"])
+def test_a_graph_without_qualifiers_has_queries_without_them(starqe, tmp_path: Path, option: tuple[object, ...]) -> None:
     plain = [Statement("a", "r", "b"), Statement("b", "r", "c"), Statement("c", "s", "d"), Statement("e", "s", "d")]
     save_graph(graph_of(train=plain), tmp_path / "graph")
-    code, out, error = starqe("queries", "generate", tmp_path / "graph", tmp_path / "q", "--qualifiers", 0, "--splits", "train", "--json")
+    code, out, error = starqe("queries", "generate", tmp_path / "graph", tmp_path / "q", *option, "--splits", "train", "--json")
     assert code == 0, error
     # By hand: 1p a-r, b-r, c-s, e-s; 2p a-r-r, b-r-s; 3p a-r-r-s; 2i c-s & e-s; 1p-2i b-r-s & e-s.
     assert json.loads(out)["counts"]["train"] == {"1p": 4, "2p": 2, "3p": 1, "2i": 1, "3i": 0, "2i-1p": 0, "1p-2i": 1}

@@ -26,7 +26,12 @@ def generate(
         str | None, typer.Option(help="Names, separated by commas, such as 1p,2i,2u; the seven of the paper if left out.")
     ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
-    qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "1",
+    qualifiers: Annotated[
+        str | None,
+        typer.Option(
+            help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2; if left out 1, or 0 if the graph has none."
+        ),
+    ] = None,
     hub_threshold: Annotated[int, typer.Option(help="In-degree from which a node is a hub, where no join happens; 0: join anywhere.")] = 50,
     limit: Annotated[int | None, typer.Option(help="Maximum number of queries per table: a uniform sample.")] = None,
     seed: Annotated[int, typer.Option(help="Decides the order of the queries.")] = 0,
@@ -50,9 +55,10 @@ def generate(
         raise typer.BadParameter("--endpoint is for --engine sparql")
     chosen = _shapes(shapes, shape_file)
     names = [split.strip() for split in splits.split(",")]
-    values = {"qualifiers": qualifiers, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed, "variant": variant}
-    settings = QuerySettings.parse(values)
     loaded = load_graph(graph).entity_part
+    pairs = qualifiers or ("1" if len(loaded.pair_value) else "0")
+    values = {"qualifiers": pairs, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed, "variant": variant}
+    settings = QuerySettings.parse(values)
     how = partial(SparqlEngine, endpoint=endpoint) if endpoint else engine
     counts: dict[str, dict[str, int]] = {}
     with progress("generating", len(chosen) * len(names), "tables") as advance:
