@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starqe.queries import QueryTable
     from starqe.queries.gaps import Gaps
     from starqe.reason.predictor.run import AnyRun, PredictorRun
+    from starqe.reason.rules.firing import RuleBook
 
 PROTOCOLS = ("paper", "strict")
 BATCH = 64
@@ -29,7 +30,7 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="The run folder of a model.")],
     queries: Annotated[Path | None, typer.Argument(help="The folder of the query set; left out with --links and --numbers.")] = None,
     by: Annotated[
-        Literal["encoder", "predictor", "executor", "mixture"] | None,
+        Literal["encoder", "predictor", "executor", "mixture", "rules"] | None,
         typer.Option(help="What ranks; if left out, the run's model, or with --links its predictor of single facts. All know train only."),
     ] = None,
     links: Annotated[
@@ -60,6 +61,8 @@ def evaluate(
         )
     if split == "train" and protocol == "strict":
         raise typer.BadParameter("training queries have no answers that need another split: with --split train the protocol is paper")
+    if by == "rules" and not links:
+        raise typer.BadParameter("rules rank the ends of statements: give --links", param_hint="--by")
     opened = _opened(run, threads, memory)
     if numbers:
         _numbers(opened, split, limit, as_json)
@@ -174,6 +177,20 @@ def one_hop_predictor(run: "AnyRun") -> "PredictorRun":
     return PredictorRun.open(run.folder / PREDICTOR, run.graph)
 
 
+def rules_of(predictor: "PredictorRun") -> "RuleBook":
+    """Returns the rules of a one-hop predictor.
+
+    Raises:
+        InputError: It has none.
+    """
+    from starqe.errors import InputError
+
+    book = predictor.rules()
+    if book is None:
+        raise InputError(f"{predictor.folder} has no rules: it was trained without them. Train one with the setting train.rules=true")
+    return book
+
+
 class _OneHop:
     """Asks a scorer of queries for single facts."""
 
@@ -195,10 +212,14 @@ def _links(run: "AnyRun", by: str, protocol: str, split: str, limit: int | None)
     from starqe.measure.links import ENDS, link_rows, some_statements
     from starqe.reason.predictor.scorer import PredictorScorer
 
-    scorer = _scorer(run, by)
     graph = one_hop_predictor(run).learned if by == "predictor" else run.graph
     total = len(ENDS) * len(some_statements(graph, split, limit))
-    asked: GapScorer = scorer if isinstance(scorer, EncoderScorer | PredictorScorer) else _OneHop(scorer)
+    asked: GapScorer
+    if by == "rules":
+        asked = rules_of(one_hop_predictor(run))
+    else:
+        scorer = _scorer(run, by)
+        asked = scorer if isinstance(scorer, EncoderScorer | PredictorScorer) else _OneHop(scorer)
     with progress(f"predicting links ({protocol})", total, "questions") as advance:
         row, note = _row_name(run, by, split), _note(advance)
         return link_rows(asked, graph, protocol, split, limit, row=row, seed=run.recipe.seed, progress=note)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from starqe.errors import InputError
-from tests.cli.test_predictor import SMALL, call, place
+from tests.cli.test_predictor import SMALL, call, place, refused
 
 __all__ = ["place"]
 
@@ -26,3 +26,10 @@ def test_a_run_without_rules_says_how_to_get_some(place: Path) -> None:
     call("train", place / "graph", "--preset", "one-hop", "--out", place / "unruled", *settings)
     with pytest.raises(InputError, match=r"has no rules.*train\.rules=true"):
         call("rules", place / "unruled")
+
+
+def test_rules_alone_rank_the_ends_of_statements(place: Path) -> None:
+    rows = json.loads(call("evaluate", place / "run", "--links", "ours", "--by", "rules", "--limit", 30, "--json"))
+    (both,) = (row["ours"] for row in rows if (row["shape"], row["metric"]) == ("all", "MRR"))
+    assert 5 < both < 95
+    assert "rules rank the ends of statements" in refused("evaluate", place / "run", place / "queries", "--by", "rules")

@@ -92,6 +92,8 @@ def test_scores_get_the_weighed_evidence(book: RuleBook, graph: Graph) -> None:
     assert scores[found.candidate].numpy() == pytest.approx(1 + 2 * found.evidence)
     others = np.setdiff1d(np.arange(len(graph.entities)), found.candidate)
     assert (scores[others] == 1).all()
+    alone = book.entity_scores(gaps, torch.ones(1, len(graph.entities)))[0]
+    assert (2 * alone + 1).numpy() == pytest.approx(scores.numpy())
     assert torch.equal(book.add_to(torch.ones(1, len(graph.entities)), gaps), torch.ones(1, len(graph.entities)))  # weight 0
 
 

@@ -19,15 +19,11 @@ def rules(
     All of them are in the file rules.parquet of the run, which DuckDB and others read.
     """
     from starqe.cli.ask.reasons import shown_label
-    from starqe.cli.evaluate import one_hop_predictor
-    from starqe.errors import InputError
+    from starqe.cli.evaluate import one_hop_predictor, rules_of
     from starqe.reason.predictor.run import open_run
 
     predictor = one_hop_predictor(open_run(run))
-    book = predictor.rules()
-    if book is None:
-        raise InputError(f"{predictor.folder} has no rules: it was trained without them. Train one with the setting train.rules=true")
-    found, graph = book.rules, predictor.graph
+    found, graph = rules_of(predictor).rules, predictor.graph
     chosen = found.best(top, None if relation is None else graph.relations.resolve(relation))
     if as_json:
         rows = [{"rule": found.words(rule), **found.counts(rule)} for rule in chosen]

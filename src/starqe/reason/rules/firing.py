@@ -68,6 +68,12 @@ class RuleBook:
         doubt = np.bincount(group, np.log1p(-confidence) * LESS ** (np.arange(len(code)) - first[group]), minlength=len(first))
         return Suggested(code[first] // self._entities, code[first] % self._entities, -np.expm1(doubt))
 
+    def entity_scores(self, gaps: Gaps, out: Tensor) -> Tensor:
+        """Scores all entities by the evidence of the rules alone: (B, V)."""
+        found = self.suggested(gaps)
+        out.zero_()[torch.from_numpy(found.question), torch.from_numpy(found.candidate)] = torch.from_numpy(found.evidence).to(out)
+        return out
+
     def add_to(self, scores: Tensor, gaps: Gaps) -> Tensor:
         """Adds the evidence of the rules, times their weight, to the scores of all entities, in place: (B, V)."""
         if self.rules.weight:
