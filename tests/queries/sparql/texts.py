@@ -50,8 +50,8 @@ class StoreHere:
                 Quad(quad.subject, quad.predicate, quad.object, DefaultGraph()) for quad in parse(path=str(path), format=RdfFormat.N_QUADS)
             )
 
-    def query(self, text: str, *, prefixes=None, max_rows: int = 100_000, deadline=None) -> Rows:
-        del deadline
+    def query(self, text: str, *, prefixes=None, max_rows: int = 100_000, deadline=None, urgent=False) -> Rows:
+        del deadline, urgent
         request = {"query": text, "prefixes": prefixes or {}, "max_rows": max_rows, "base": None, "dataset": None}
         found = store_process._result(self.store, request)
         assert "vars" in found, (found, text)

@@ -1,17 +1,21 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from starqe.errors import StorageError
 from starqe.kg import Statement, embedded_graph, graph_of
 from starqe.learn import Trainer
+from starqe.measure.retrieval import Best, dense_blocks, retrieve
 from starqe.queries.gaps import TAIL, Gaps, with_gap
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import recipe_of
 from starqe.reason.predictor.ruled import STEP, UNFITTED, add_rules, fit_rule_weight
 from starqe.reason.predictor.run import RULES, PredictorRun
+from starqe.reason.predictor.scorer import PredictorScorer
 from starqe.reason.rules.firing import RuleBook
 from starqe.reason.rules.mining import mine
 
@@ -94,3 +98,36 @@ def test_damaged_rules_are_refused(tmp_path: Path) -> None:
     (run.folder / RULES).write_bytes(content)
     with pytest.raises(StorageError, match=r"rules\.parquet: damaged"):
         PredictorRun.open(run.folder).scorer()
+
+
+class Found:
+    """An index that finds the best entities of a model by comparing with all."""
+
+    def __init__(self, scorer: PredictorScorer) -> None:
+        self.matrix = scorer.predictor.entity_matrix().detach()
+
+    def best(self, vectors: torch.Tensor, count: int, without: Sequence[np.ndarray] | None = None) -> Best:
+        return retrieve(dense_blocks(vectors @ self.matrix.T), len(vectors), count, without)
+
+    def at(self, vectors: torch.Tensor, ids: np.ndarray) -> torch.Tensor:
+        return vectors @ self.matrix[torch.from_numpy(ids)].T
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["all", "index"])
+def test_the_best_entities_are_those_of_the_scores_with_rules(run: PredictorRun, indexed: bool) -> None:
+    scorer = PredictorRun.open(run.folder).scorer()
+    rows = run.graph.known(["valid"]).rows[:6]
+    gaps, entities = with_gap(run.graph, rows, TAIL), len(run.graph.entities)
+    scores = scorer.entity_scores(gaps, torch.empty(6, entities)).clone()
+    without = [np.array([int(place)]) for place in scores.argmax(1)]
+    scores[torch.arange(6), scores.argmax(1)] = -torch.inf
+    scorer.index = Found(scorer) if indexed else None  # type: ignore[assignment]
+    found = scorer.nearest_entities(gaps, 5, without)
+    best = found.best
+    wanted = scores.topk(5)
+    assert best.scores.numpy() == pytest.approx(wanted.values.numpy(), abs=1e-4)
+    assert best.log_normaliser.numpy() == pytest.approx(scores.logsumexp(1).numpy(), abs=1e-4)
+    assert np.take_along_axis(scores.numpy(), best.ids, 1) == pytest.approx(wanted.values.numpy(), abs=1e-4)
+    some = np.arange(0, entities, 3)
+    there = scores[[4, 1]][:, some].isfinite().numpy()
+    assert found.at(np.array([4, 1]), some).numpy()[there] == pytest.approx(scores[[4, 1]][:, some].numpy()[there], abs=1e-4)

@@ -87,14 +87,16 @@ def test_a_question_of_a_batch_gets_what_it_gets_alone(book: RuleBook, graph: Gr
 def test_scores_get_the_weighed_evidence(book: RuleBook, graph: Graph) -> None:
     gaps = asked(graph, Atom("p4", "citizenOf", X))
     weighed = RuleBook(replace(book.rules, weight=2.0), graph.known(["train"]))
-    scores = weighed.add_to(torch.ones(1, len(graph.entities)), gaps)[0]
+    added = weighed.added(gaps)
+    assert added is not None
+    scores = added.to_all(torch.ones(1, len(graph.entities)))[0]
     found = book.suggested(gaps)
     assert scores[found.candidate].numpy() == pytest.approx(1 + 2 * found.evidence)
     others = np.setdiff1d(np.arange(len(graph.entities)), found.candidate)
     assert (scores[others] == 1).all()
     alone = book.entity_scores(gaps, torch.ones(1, len(graph.entities)))[0]
     assert (2 * alone + 1).numpy() == pytest.approx(scores.numpy())
-    assert torch.equal(book.add_to(torch.ones(1, len(graph.entities)), gaps), torch.ones(1, len(graph.entities)))  # weight 0
+    assert book.added(gaps) is None  # their weight is 0
 
 
 def test_the_body_of_a_rule_is_shown_as_known_statements(book: RuleBook, graph: Graph) -> None:

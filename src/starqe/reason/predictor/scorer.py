@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from starqe.errors import InputError, UnsupportedError
-from starqe.measure.exact_search import EntitySearch, Nearest, Search, nearest
+from starqe.measure.exact_search import EntitySearch, Nearest, nearest
 from starqe.measure.nearest import EntityIndex
 from starqe.model import SIMILARITY
 from starqe.model.similarity import EntityRows
@@ -59,7 +59,8 @@ class PredictorScorer:
         assert not (gaps.position == RELATION).any(), "a missing relation needs relation_scores"
         with torch.no_grad():
             scores = self._entities.scores(self.predictor(gaps), out)
-        return scores if self.rules is None else self.rules.add_to(scores, gaps)
+        added = None if self.rules is None else self.rules.added(gaps)
+        return scores if added is None else added.to_all(scores)
 
     def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the best entities for missing heads, tails and values, besides those that do not compete.
@@ -69,11 +70,9 @@ class PredictorScorer:
             UnsupportedError: The architecture cannot be asked for what is missing.
         """
         with torch.inference_mode():
-            return nearest(self._search, self.predictor(gaps).cpu(), count, without)
-
-    @property
-    def _search(self) -> Search:
-        return self._exact if self.index is None else self.index
+            found = nearest(self._exact if self.index is None else self.index, self.predictor(gaps).cpu(), count, without)
+            added = None if self.rules is None else self.rules.added(gaps)
+            return found if added is None else added.to_nearest(found, without)
 
     def numbers(self, gaps: Gaps) -> Distributions:
         """Predicts missing tails and values that are numbers or dates.

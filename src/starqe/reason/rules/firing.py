@@ -3,8 +3,9 @@
 B questions · V entities.
 """
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from starqe.kg import Known
 from starqe.kg.known import matches
+from starqe.measure.exact_search import Nearest
 from starqe.queries.gaps import HEAD as HEAD_MISSING
 from starqe.queries.gaps import MISSING, TAIL, VALUE, Gaps
 from starqe.ragged import FloatArray, IntArray
@@ -37,7 +39,7 @@ class Fired:
 
 @dataclass(frozen=True, eq=False)
 class Suggested:
-    """The candidates of questions that rules suggest, each once."""
+    """The candidates of questions that rules suggest, each once; by question, then by candidate."""
 
     question: IntArray  # (n,)
     candidate: IntArray  # (n,)
@@ -47,6 +49,53 @@ class Suggested:
     def evidence(self) -> FloatArray:
         """The belief as a number to add to a score: about the logarithm of its odds, and 0 for none. (n,)."""
         return np.asarray(np.log1p(self.belief / SMALL))
+
+
+class Added:
+    """What rules add to the scores of candidates; nothing of it is negative.
+
+    Args:
+        rows: The candidates of each question in ascending order, and what is added to each: (n,) both.
+    """
+
+    def __init__(self, rows: Sequence[tuple[IntArray, Tensor]]) -> None:
+        self._rows = rows
+
+    def to_nearest(self, found: Nearest, without: Sequence[IntArray] | None = None) -> Nearest:
+        """Adds to the scores of the best entities, of which others may be now, and of any others."""
+        best = found.best
+        ids, scores, log_sum = best.ids.copy(), best.scores.clone(), best.log_normaliser.clone()
+        for row, (new, more) in enumerate(self._rows):
+            if without is not None:
+                competes = ~np.isin(new, without[row])
+                new, more = new[competes], more[torch.from_numpy(competes)]
+            before = found.at(np.array([row]), new)[0]
+            # The others of the best keep their scores, and none of the rest has more. Without a score, an id means nothing.
+            kept = ~np.isin(ids[row], new) | torch.isinf(scores[row]).numpy()
+            every = np.concatenate([ids[row][kept], new])
+            values = torch.cat([scores[row][torch.from_numpy(kept)], before + more])
+            order = np.lexsort((every, -values.numpy()))[: len(ids[row])]
+            ids[row], scores[row] = every[order], values[torch.from_numpy(order)]
+            log_sum[row] += torch.log1p(((before - log_sum[row]).exp() * torch.expm1(more)).sum())
+        return Nearest(
+            replace(best, ids=ids, scores=scores, log_normaliser=log_sum), lambda rows, ids: found.at(rows, ids) + self._at(rows, ids)
+        )
+
+    def to_all(self, scores: Tensor) -> Tensor:
+        """Adds to the scores of all entities, in place: (B, V)."""
+        for row, (own, more) in enumerate(self._rows):
+            scores[row, torch.from_numpy(own)] += more.to(scores)
+        return scores
+
+    def _at(self, rows: IntArray, ids: IntArray) -> Tensor:
+        """Returns what is added to some entities for some questions: (r,), (n,) -> (r, n)."""
+        found = torch.zeros(len(rows), len(ids))
+        for place, row in enumerate(rows.tolist()):
+            own, more = self._rows[row]
+            if len(own):
+                position = np.searchsorted(own, ids).clip(max=len(own) - 1)
+                found[place] = more[torch.from_numpy(position)] * torch.from_numpy(own[position] == ids)
+        return found
 
 
 class RuleBook:
@@ -74,13 +123,14 @@ class RuleBook:
         out.zero_()[torch.from_numpy(found.question), torch.from_numpy(found.candidate)] = torch.from_numpy(found.evidence).to(out)
         return out
 
-    def add_to(self, scores: Tensor, gaps: Gaps) -> Tensor:
-        """Adds the evidence of the rules, times their weight, to the scores of all entities, in place: (B, V)."""
-        if self.rules.weight:
-            found = self.suggested(gaps)
-            added = torch.from_numpy(self.rules.weight * found.evidence).to(scores)
-            scores[torch.from_numpy(found.question), torch.from_numpy(found.candidate)] += added
-        return scores
+    def added(self, gaps: Gaps) -> Added | None:
+        """Returns the evidence of the rules times their weight; None if they do not count."""
+        if not self.rules.weight:
+            return None
+        found = self.suggested(gaps)
+        value = torch.from_numpy((self.rules.weight * found.evidence).astype(np.float32))
+        bounds = np.searchsorted(found.question, np.arange(len(gaps) + 1))
+        return Added([(found.candidate[first:end], value[first:end]) for first, end in itertools.pairwise(bounds)])
 
     def fired(self, gaps: Gaps) -> Fired:
         """Finds everything that a rule says of a question for an entity."""
