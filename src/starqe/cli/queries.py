@@ -40,7 +40,12 @@ def generate(
         typer.Option(help="The form to write: as they are, without qualifier pairs, or as plain triples (RDF reification)."),
     ] = "qualified",
     splits: Annotated[str, typer.Option(help="The splits to make queries for.")] = "train,valid,test",
-    engine: Annotated[str, typer.Option(help="sql, or sparql: the paper's way, slow, as an independent check.")] = "sql",
+    engine: Annotated[
+        str, typer.Option(help="sql (DuckDB), spark (the same on a cluster), or sparql: the paper's way, slow, as an independent check.")
+    ] = "sql",
+    master: Annotated[
+        str | None, typer.Option(help="With --engine spark: the cluster, such as local[2], spark://HOST:7077 or yarn.")
+    ] = None,
     endpoint: Annotated[str | None, typer.Option(help="With --engine sparql: the URL of an endpoint that holds the graph.")] = None,
     threads: Annotated[int | None, typer.Option(help="All cores if left out.")] = None,
     memory: Annotated[str, typer.Option(help="Memory limit; beyond it, data spills to disk.")] = "4GB",
@@ -48,18 +53,20 @@ def generate(
 ) -> None:
     """Find all queries of all shapes, with all answers."""
     from starqe.kg import load_graph
-    from starqe.queries import QuerySettings, SparqlEngine
+    from starqe.queries import QuerySettings, SparkEngine, SparqlEngine
     from starqe.queries import generate as run
 
     if endpoint and engine != "sparql":
         raise typer.BadParameter("--endpoint is for --engine sparql")
+    if master and engine != "spark":
+        raise typer.BadParameter("--master is for --engine spark")
     chosen = _shapes(shapes, shape_file)
     names = [split.strip() for split in splits.split(",")]
     loaded = load_graph(graph).entity_part
     pairs = qualifiers or ("1" if len(loaded.pair_value) else "0")
     values = {"qualifiers": pairs, "hub_threshold": hub_threshold or None, "limit": limit, "seed": seed, "variant": variant}
     settings = QuerySettings.parse(values)
-    how = partial(SparqlEngine, endpoint=endpoint) if endpoint else engine
+    how = partial(SparqlEngine, endpoint=endpoint) if endpoint else partial(SparkEngine, master=master) if master else engine
     counts: dict[str, dict[str, int]] = {}
     with progress("generating", len(chosen) * len(names), "tables") as advance:
 

@@ -7,6 +7,7 @@ from starqe.queries.generate.generate import generate
 from starqe.queries.generate.hubs import hub_stats, hubs, in_degree
 from starqe.queries.generate.sample import sample, sample_queries, turned
 from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.spark import SparkEngine
 from starqe.queries.generate.sparql_engine import SparqlEngine
 from starqe.queries.generate.sql import SqlEngine
 from starqe.queries.layout import query_of_row, shape_of_query, table_of_query
@@ -37,6 +38,7 @@ __all__ = [
     "QueryTable",
     "Shape",
     "Solutions",
+    "SparkEngine",
     "SparqlEngine",
     "SparqlRequest",
     "SqlEngine",

@@ -1,18 +1,17 @@
 import duckdb
 import pytest
 
-from starqe.errors import UnsupportedError
-from starqe.queries.generate.keys import pack, unpack
+from starqe.queries.generate.keys import key_names, pack, unpack
 from starqe.queries.generate.sql import solutions_sql
 from starqe.queries.shape import SHAPES, Shape
 
 
-@pytest.mark.parametrize("radix", [[3], [7, 1, 5], [2**31 - 1, 2**31 - 1], [2**31 - 1] * 4])
+@pytest.mark.parametrize("radix", [[3], [7, 1, 5], [2**31 - 1, 2**31 - 1], [2**31 - 1] * 9])
 def test_a_key_gives_back_the_numbers_it_was_packed_from(radix):
     with duckdb.connect() as database:
         for numbers in ([0] * len(radix), [size - 1 for size in radix], [size // 2 for size in radix]):
             key = pack([str(number) for number in numbers], radix)
-            found = database.sql(f"SELECT {', '.join(unpack(radix))} FROM (SELECT {key} AS key)").fetchall()[0]
+            found = database.sql(f"SELECT {', '.join(unpack(radix))} FROM (SELECT {key})").fetchall()[0]
             assert list(found) == numbers
 
 
@@ -21,9 +20,12 @@ def test_the_first_edge_is_lowest_in_a_key():
         assert database.sql(f"SELECT {pack(['2', '3'], [10, 10])}").fetchall() == [(32,)]
 
 
-def test_a_shape_whose_queries_no_integer_can_number_is_refused():
-    with pytest.raises(UnsupportedError, match="one with 9 edges has more on this graph"):
-        pack(["k"] * 9, [2**20] * 9)
+def test_a_key_has_as_many_integers_as_it_needs():
+    assert key_names([10, 10]) == ["key_0"]
+    assert key_names([2**20] * 9) == ["key_0", "key_1", "key_2"]
+    assert pack("abcd", [2**20] * 4) == (
+        "a::BIGINT * 1::BIGINT + b::BIGINT * 1048576::BIGINT + c::BIGINT * 1099511627776::BIGINT AS key_0, d::BIGINT * 1::BIGINT AS key_1"
+    )
 
 
 def solved(shape: Shape, rows: list[tuple[int, ...]], split: str) -> list[tuple[int, ...]]:

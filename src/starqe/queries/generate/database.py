@@ -1,4 +1,4 @@
-"""Groups and orders queries in DuckDB, which spills to disk, so that no table has to fit in memory.
+"""Groups and orders queries in tables of an engine, which spill to disk, so that no table has to fit in memory.
 
 Tables are read in slices of the seeded order. Engines differ in how they fill the table ``solved``; the rest is shared.
 """
@@ -7,18 +7,15 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from starqe.errors import ConfigError
 from starqe.kg import Graph
-from starqe.queries.generate.edges import Constants, EdgeTables, anchored_ends, fill
-from starqe.queries.generate.hubs import hubs
-from starqe.queries.generate.keys import unpack
+from starqe.queries.generate.edges import Constants, EdgeTables, anchored_ends
+from starqe.queries.generate.keys import key_names, unpack
 from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.tables import Tables
 from starqe.queries.shape import Shape
 from starqe.queries.table import column_names, pair_columns, value_column
 from starqe.ragged import IntArray
@@ -49,36 +46,15 @@ class Work:
 
 
 class QueryDatabase:
-    """A graph's edge rows in DuckDB, and the queries that are made of them.
+    """A graph's edge rows in tables of an engine, and the queries that are made of them."""
 
-    Args:
-        graph: The graph.
-        spill: A folder for what does not fit in memory; none if left out.
-        threads: All cores if left out.
-        memory: Beyond this it spills.
-
-    Raises:
-        ConfigError: Threads or memory are not valid.
-    """
-
-    def __init__(self, graph: Graph, spill: Path | None = None, threads: int | None = None, memory: str = "4GB") -> None:
-        self._graph = graph
-        place = {"temp_directory": str(spill)} if spill else {}
-        self.connection = duckdb.connect(config={**place, "preserve_insertion_order": False})
-        try:
-            if threads:
-                self.connection.execute(f"SET threads = {int(threads)}")
-            self.connection.execute("SET memory_limit = ?", [memory])
-        except duckdb.Error as error:
-            self.connection.close()
-            raise ConfigError(
-                f"threads are at least 1 and memory is a size such as 4GB, found {threads or 'all'} and '{memory}': {error}"
-            ) from None
-        self._made: dict[int | None, tuple[EdgeTables, IntArray]] = {}
+    def __init__(self, graph: Graph, tables: Tables) -> None:
+        self._graph, self.tables = graph, tables
+        self._made: dict[int | None, EdgeTables] = {}
 
     def close(self) -> None:
-        """Closes the database and deletes it."""
-        self.connection.close()
+        """Deletes all tables."""
+        self.tables.close()
 
     def work(self, shape: Shape, split: str, settings: QuerySettings) -> Work:
         """Prepares the edge rows for one table.
@@ -86,16 +62,16 @@ class QueryDatabase:
         Raises:
             QueryError: The settings do not fit the shape.
         """
-        edges, excluded = self._edges(settings.hub_threshold)
+        edges = self._edges(settings.hub_threshold)
         counts = settings.counts_for(shape)
         # One numbering for all edges, so that the numbers of two edges can be compared.
         whole = min(fewest for fewest, _ in counts), max(most for _, most in counts)
         values = [len(shape.values_of(edge)) for edge in range(len(counts))]
         constants = tuple(edges.constants(whole, anchored_ends(shape, edge), values[edge]) for edge in range(len(counts)))
-        return Work(shape, split, counts, tuple(edges.table(whole, count) for count in values), constants, excluded)
+        return Work(shape, split, counts, tuple(edges.table(whole, count) for count in values), constants, edges.hubs)
 
     def queries(self, work: Work, settings: QuerySettings) -> Iterator[pa.Table]:
-        """Groups the table ``solved(key, answer, solutions)`` to queries with answers, and yields them in the seeded order.
+        """Groups the table ``solved(key_0, …, answer, solutions)`` to queries with answers, and yields them in the seeded order.
 
         ``solved`` has one row for each distinct query and answer. The key packs the numbers of the edges' constants as
         `starqe.queries.generate.keys.pack` does; ``solutions`` counts the rows of the paper's bag that lead from one to the other.
@@ -104,43 +80,48 @@ class QueryDatabase:
         try:
             count = self._group(work, settings, orders)
             left = min(count, settings.limit or count)
-            for part in _slices(self.connection, work, count):
+            for part in _slices(self.tables, work, count):
                 yield part.slice(0, left)
                 left -= len(part)
                 if left <= 0:
                     break
         finally:
-            with contextlib.suppress(duckdb.Error):  # after a failure the database is deleted anyway
-                self.connection.execute("".join(f"DROP TABLE IF EXISTS {name};" for name in ("solved", "query", *orders)))
+            with contextlib.suppress(Exception):  # after a failure all tables are deleted anyway
+                self.tables.drop("solved", "query", *orders)
 
     def _group(self, work: Work, settings: QuerySettings, orders: list[str]) -> int:
         cap = settings.solutions_below.get(work.shape.name) if work.split != "train" else None
-        joins, hashes = "", "0::UBIGINT"
+        joins, hashes = "", "0::BIGINT"
         for edge, (name, constants, number) in enumerate(zip(orders, work.constants, unpack(work.radix), strict=True)):
-            fill(self.connection, name, {"k": np.arange(len(constants), dtype=np.int32), "h": constants.order_hash(settings.seed, edge)})
+            bits = constants.order_hash(settings.seed, edge) ^ np.uint64(0 if edge else 1 << 63)  # so that signed numbers have the order
+            self.tables.fill(name, {"k": np.arange(len(constants), dtype=np.int32), "h": bits.view(np.int64)})
             joins += f" JOIN {name} o{edge} ON o{edge}.k = {number}"
             hashes = f"xor({hashes}, o{edge}.h)"
+        keys = ", ".join(key_names(work.radix))
         few = f" HAVING sum(solutions) < {int(cap)}" if cap is not None else ""
-        self.connection.execute(
-            f"CREATE TABLE query AS SELECT key, {hashes} AS place, answers FROM ("
-            f"SELECT key, list(answer ORDER BY answer) AS answers FROM solved GROUP BY key{few}){joins}"
+        self.tables.make(
+            "query",
+            f"SELECT {keys}, {hashes} AS place, answers FROM ("
+            f"SELECT {keys}, list_sort(list(answer)) AS answers FROM solved GROUP BY {keys}{few}) AS asked{joins}",
         )
-        return int(self.connection.sql("SELECT count(*) FROM query").fetchall()[0][0])
+        return int(self.tables.read("SELECT count(*) AS queries FROM query")["queries"][0].as_py())
 
-    def _edges(self, threshold: int | None) -> tuple[EdgeTables, IntArray]:
-        """Returns the edge rows without joins at hubs of this in-degree, and those hubs."""
+    def _edges(self, threshold: int | None) -> EdgeTables:
+        """Returns the edge rows without joins at hubs of this in-degree."""
         if threshold not in self._made:
-            excluded = np.empty(0, np.int64) if threshold is None else hubs(self._graph, threshold)
-            self._made = {threshold: (EdgeTables(self.connection, self._graph, excluded), excluded)}
+            for made in self._made.values():
+                made.drop()
+            self._made = {threshold: EdgeTables(self.tables, self._graph, threshold)}
         return self._made[threshold]
 
 
-def _slices(database: duckdb.DuckDBPyConnection, work: Work, count: int) -> Iterator[pa.Table]:
+def _slices(tables: Tables, work: Work, count: int) -> Iterator[pa.Table]:
     """Yields the queries in the seeded order, in slices of about equal size."""
     parts = max(1, -(-count // SLICE))
     numbers = ", ".join(f"{number} AS k{edge}" for edge, number in enumerate(unpack(work.radix)))
-    for low, high in pairwise((part << 64) // parts for part in range(parts + 1)):
-        rows = database.sql(f"SELECT {numbers}, place, answers FROM query WHERE place BETWEEN {low} AND {high - 1}").to_arrow_table()
+    for low, high in pairwise(((part << 64) // parts - (1 << 63)) for part in range(parts + 1)):
+        first = f"place >= {low}" if low > -(1 << 63) else "true"  # the lowest number is not a literal everywhere
+        rows = tables.read(f"SELECT {numbers}, place, answers FROM query WHERE {first} AND place <= {high - 1}")
         keys = [rows[f"k{edge}"].to_numpy() for edge in range(len(work.constants))]
         order = np.lexsort((*reversed(keys), rows["place"].to_numpy()))
         yield _columns(work, [key[order] for key in keys], rows["answers"].combine_chunks().take(pa.array(order)))

@@ -1,4 +1,4 @@
-"""The edge rows of a graph, as DuckDB tables to be joined.
+"""The edge rows of a graph, as tables to be joined.
 
 An edge row is a distinct ``(s, p, o, q)``: a main triple with a set of qualifier pairs that one statement has. ``mask`` has
 the splits that contain it (bit 0 train, 1 valid, 2 test). Sets are numbered, and so are the constants of an edge: the
@@ -10,13 +10,12 @@ in every place. Their relations r are constants of the edge, too; their values v
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-import duckdb
 import numpy as np
-import pyarrow as pa
 
 from starqe.kg import Graph
+from starqe.queries.generate.hubs import hubs_sql
+from starqe.queries.generate.tables import Tables
 from starqe.queries.shape import Shape, node_kind
 from starqe.ragged import IntArray, Ragged
 
@@ -71,24 +70,28 @@ def mix(value: IntArray) -> IntArray:
     return np.asarray(value ^ (value >> np.uint64(31)))
 
 
-def fill(database: duckdb.DuckDBPyConnection, name: str, columns: dict[str, Any]) -> None:
-    """Makes a table of a database from arrays."""
-    database.register("incoming", pa.table(columns))
-    database.execute(f"CREATE TABLE {name} AS FROM incoming")
-    database.unregister("incoming")
+def fill_graph(tables: Tables, graph: Graph) -> None:
+    """Makes the tables ``statement(row, s, p, o, split)`` and ``pair(row, code)``: a code is relation * entities + value."""
+    code = graph.pair_relation.astype(np.int64) * max(len(graph.entities), 1) + graph.pair_value
+    main = {"s": graph.head, "p": graph.relation, "o": graph.tail, "split": graph.split}
+    tables.fill("statement", {"row": np.arange(len(graph)), **main})
+    tables.fill("pair", {"row": graph.pairs.owner, "code": code})
 
 
 class EdgeTables:
     """The edge rows of one graph in one database, made on demand for each range of qualifier counts."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, graph: Graph, hubs: IntArray) -> None:
-        self._db, self._entities = database, max(len(graph.entities), 1)
+    def __init__(self, tables: Tables, graph: Graph, hub_threshold: int | None) -> None:
+        self._tables, self._entities = tables, max(len(graph.entities), 1)
         self._made: dict[tuple[tuple[int, int], int], tuple[str, Ragged]] = {}
-        code = graph.pair_relation.astype(np.int64) * self._entities + graph.pair_value
-        main = {"s": graph.head, "p": graph.relation, "o": graph.tail, "split": graph.split}
-        fill(database, "statement", {"row": np.arange(len(graph)), **main})
-        fill(database, "pair", {"row": graph.pairs.owner, "code": code})
-        fill(database, "hub", {"node": hubs.astype(np.int32)})
+        fill_graph(tables, graph)
+        tables.make("hub", hubs_sql(hub_threshold, self._entities))
+        self.hubs: IntArray = tables.read("SELECT node FROM hub ORDER BY node")["node"].to_numpy()
+        """The entities that no join passes through, ascending."""
+
+    def drop(self) -> None:
+        """Deletes all tables."""
+        self._tables.drop("statement", "pair", "hub", *(name for name, _ in self._made.values()))
 
     def table(self, counts: tuple[int, int], values: int = 0) -> str:
         """Returns the name of the table of edge rows with these numbers of pairs, some of them with values to be found.
@@ -103,10 +106,11 @@ class EdgeTables:
         """Returns the constants of an edge by their numbers, for one of `ENDS`."""
         table, sets = self._entry(counts, values)
         more = "".join(f", any_value(r{i}) AS r{i}" for i in range(values))
-        rows = self._db.sql(
+        found = self._tables.read(
             f"SELECT any_value(s) AS s, any_value(p) AS p, any_value(o) AS o, any_value(q) AS q{more} FROM {table} "
             f"GROUP BY k_{ends} ORDER BY k_{ends}"
-        ).fetchnumpy()
+        )
+        rows = {name: found[name].to_numpy() for name in found.column_names}
         head = rows["s"] if ends in ("head", "both") else None
         tail = rows["o"] if ends in ("tail", "both") else None
         return Constants(rows["p"], rows["q"], head, tail, sets, tuple(rows[f"r{i}"] for i in range(values)))
@@ -118,10 +122,10 @@ class EdgeTables:
 
     def _make(self, table: str, counts: tuple[int, int], values: int) -> tuple[str, Ragged]:
         subsets = " UNION ALL ".join(_subsets_sql(size - values) for size in range(max(counts[0], values), max(counts[1], values) + 1))
-        self._db.execute(f"CREATE TEMP TABLE subset AS {subsets}")
-        self._db.execute(
-            "CREATE TEMP TABLE pair_set AS SELECT codes, (row_number() OVER (ORDER BY codes) - 1)::INT AS q "
-            "FROM (SELECT DISTINCT codes FROM subset)"
+        self._tables.make("subset", subsets)
+        self._tables.make(
+            "pair_set",
+            "SELECT codes, (row_number() OVER (ORDER BY codes) - 1)::INT AS q FROM (SELECT DISTINCT codes FROM subset) AS sets",
         )
         opened = range(values)
         joins = "".join(
@@ -135,15 +139,19 @@ class EdgeTables:
         numbers = [("k", ends, constants + relations) for ends, constants in _CONSTANTS.items()]
         numbers += [("b", ends, constants) for ends, constants in _CONSTANTS.items() if values]
         ranks = ", ".join(f"(dense_rank() OVER (ORDER BY {constants}) - 1)::INT AS {kind}_{ends}" for kind, ends, constants in numbers)
-        hubs = ", ".join(f"{place} IN (FROM hub) AS {place}_hub" for place in ("s", "o", *(f"v{i}" for i in opened)))
-        self._db.execute(
-            f"CREATE TABLE {table} AS SELECT *, {hubs}, {ranks} FROM ("
-            f"SELECT s, p, o, q{names}, any_value(size)::INT AS size, bit_or(1 << split)::INT AS mask FROM ("
-            f"SELECT s, p, o, q, split, len(codes) + {values} AS size{columns} "
-            f"FROM statement JOIN subset USING (row) JOIN pair_set USING (codes){joins}) GROUP BY s, p, o, q{names})"
+        places = ["s", "o", *(f"v{i}" for i in opened)]
+        hubs = ", ".join(f"hub_{place}.node IS NOT NULL AS {place}_hub" for place in places)
+        hub_joins = "".join(f" LEFT JOIN hub hub_{place} ON hub_{place}.node = {place}" for place in places)
+        self._tables.make(
+            table,
+            f"SELECT edge_row.*, {hubs}, {ranks} FROM ("
+            f"SELECT s, p, o, q{names}, any_value(size)::INT AS size, bit_or(1 << split::INT)::INT AS mask FROM ("
+            f"SELECT s, p, o, q, split, array_length(codes) + {values} AS size{columns} "
+            f"FROM statement JOIN subset USING (row) JOIN pair_set USING (codes){joins}) AS found "
+            f"GROUP BY s, p, o, q{names}) AS edge_row{hub_joins}",
         )
-        codes = self._db.sql("SELECT codes FROM pair_set ORDER BY q").to_arrow_table()["codes"].combine_chunks()
-        self._db.execute("DROP TABLE subset; DROP TABLE pair_set")
+        codes = self._tables.read("SELECT codes FROM pair_set ORDER BY q")["codes"].combine_chunks()
+        self._tables.drop("subset", "pair_set")
         lengths = codes.value_lengths().to_numpy(zero_copy_only=False)
         relation, value = np.divmod(codes.flatten().to_numpy(zero_copy_only=False), self._entities)
         return table, Ragged.of_counts(lengths, np.stack([relation, value], axis=1).astype(np.int32))

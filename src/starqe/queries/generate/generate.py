@@ -18,6 +18,7 @@ from starqe.kg import SPLITS, Graph
 from starqe.kg.graph import split_codes
 from starqe.queries.generate.engine import Engine
 from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.spark import SparkEngine
 from starqe.queries.generate.sparql_engine import SparqlEngine
 from starqe.queries.generate.sql import SqlEngine
 from starqe.queries.query_set import claim, finished, table_path
@@ -27,7 +28,7 @@ from starqe.queries.variants import Variant, reified_shape, reify, triple_only
 
 MakeEngine = Callable[[Graph, Path, int | None, str], Engine]
 """Opens an engine on a graph: where it may spill, the number of threads (all cores if None), and its memory."""
-ENGINES: Mapping[str, MakeEngine] = {"sql": SqlEngine, "sparql": SparqlEngine}
+ENGINES: Mapping[str, MakeEngine] = {"sql": SqlEngine, "sparql": SparqlEngine, "spark": SparkEngine}
 """The engines, by name on the command line."""
 
 Progress = Callable[[str, str, int], None]

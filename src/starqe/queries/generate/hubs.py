@@ -6,9 +6,29 @@ from typing import Any
 import numpy as np
 
 from starqe.kg import Graph
+from starqe.kg.graph import first_of_equal, sort_order
 from starqe.ragged import IntArray
 
 THRESHOLD = 50
+
+
+def degrees_sql(entities: int) -> str:
+    """Selects ``node, degree`` from ``statement`` and ``pair`` (see `starqe.queries.generate.edges.fill_graph`).
+
+    The degree counts the distinct main triples that end in a node and the distinct annotations it is the value of. An annotation is
+    ``(head, relation, tail, qualifier relation)``; all splits count, each fact once.
+    """
+    return (
+        "SELECT node, count(*) AS degree FROM ("
+        "SELECT o AS node FROM (SELECT DISTINCT s, p, o FROM statement) AS triples UNION ALL "
+        f"SELECT (code % {entities})::INT AS node FROM "
+        "(SELECT DISTINCT s, p, o, code FROM statement JOIN pair USING (row)) AS annotations) AS facts GROUP BY node"
+    )
+
+
+def hubs_sql(threshold: int | None, entities: int) -> str:
+    """Selects the nodes with a degree of at least the threshold; none without a threshold."""
+    return f"SELECT node FROM ({degrees_sql(entities)}) AS degrees WHERE {'false' if threshold is None else f'degree >= {int(threshold)}'}"
 
 
 def in_degree(graph: Graph) -> IntArray:
@@ -16,12 +36,15 @@ def in_degree(graph: Graph) -> IntArray:
 
     An annotation is ``(head, relation, tail, qualifier relation)``; all splits count, each fact once. (V,) int64
     """
-    triples = np.unique(np.stack([graph.head, graph.relation, graph.tail], axis=1), axis=0)
-    owner = graph.pairs.owner
-    annotations = np.unique(
-        np.stack([graph.head[owner], graph.relation[owner], graph.tail[owner], graph.pair_relation, graph.pair_value], axis=1), axis=0
-    )
-    return np.bincount(np.concatenate([triples[:, 2], annotations[:, 4]]), minlength=len(graph.entities))
+    columns = graph.head, graph.relation, graph.tail
+    order = sort_order(*columns)
+    first = first_of_equal([column[order] for column in columns])
+    triples, number = order[first], np.empty(len(graph), np.int64)
+    number[order] = np.cumsum(first)
+    of_pair = number[graph.pairs.owner], graph.pair_relation, graph.pair_value
+    order = sort_order(*of_pair)
+    annotations = order[first_of_equal([column[order] for column in of_pair])]
+    return np.bincount(np.concatenate([graph.tail[triples], graph.pair_value[annotations]]), minlength=len(graph.entities))
 
 
 def hubs(graph: Graph, threshold: int = THRESHOLD) -> IntArray:

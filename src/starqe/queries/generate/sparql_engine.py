@@ -23,9 +23,10 @@ from starqe.queries.generate.database import QueryDatabase, Work
 from starqe.queries.generate.edges import Constants
 from starqe.queries.generate.endpoint import check_endpoint, select
 from starqe.queries.generate.formulas import node_variable, pair_variables, shape_sparql, solution_variables
-from starqe.queries.generate.keys import pack
+from starqe.queries.generate.keys import key_names, pack
 from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.generate.symmetry import symmetries
+from starqe.queries.generate.tables import DuckTables
 from starqe.queries.shape import TARGET, Shape, node_kind
 from starqe.ragged import BoolArray, IntArray
 
@@ -78,7 +79,8 @@ class SparqlEngine:
             check_endpoint(endpoint)
             if blank := next((term for term in self._entities if isinstance(term, BlankNode)), None):
                 raise UnsupportedError(f"an endpoint gives blank nodes new names, and this graph has {blank}. Use the embedded store")
-        self._database = QueryDatabase(graph, spill, threads, memory)
+        self._tables = DuckTables(spill, threads, memory)
+        self._database = QueryDatabase(graph, self._tables)
 
     def close(self) -> None:
         """Closes the database."""
@@ -90,14 +92,14 @@ class SparqlEngine:
         Raises:
             InputError: The endpoint holds another graph, or refuses a query.
             StorageError: The endpoint cannot be reached, or fails.
-            UnsupportedError: The shape is not a conjunction over heads and tails, or has too many edges for a key to fit an integer.
+            UnsupportedError: The shape is not a conjunction over heads and tails.
         """
         if not shape.plain:
             raise UnsupportedError(
                 f"the engine 'sparql' finds conjunctions over heads and tails, as the paper did, found shape '{shape.name}' "
                 f"('{shape.text}'). Use the engine 'sql'"
             )
-        work, database = self._database.work(shape, split, settings), self._database.connection
+        work, database = self._database.work(shape, split, settings), self._tables.connection
         numbers = [f"k{edge}" for edge in range(len(shape.edges))]
         key = pack(numbers, work.radix)
         database.execute(f"CREATE TABLE found ({', '.join(f'{name} INT' for name in numbers)}, answer INT)")
@@ -105,7 +107,8 @@ class SparqlEngine:
             database.register("incoming", pa.table(dict(zip([*numbers, "answer"], columns, strict=True))))
             database.execute("INSERT INTO found FROM incoming")
             database.unregister("incoming")
-        database.execute(f"CREATE TABLE solved AS SELECT {key} AS key, answer, count(*) AS solutions FROM found GROUP BY ALL")
+        groups = f"{', '.join(key_names(work.radix))}, answer"
+        self._tables.make("solved", f"SELECT {key}, answer, count(*) AS solutions FROM found GROUP BY {groups}")
         database.execute("DROP TABLE found")
         yield from self._database.queries(work, settings)
 

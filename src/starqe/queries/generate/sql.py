@@ -1,7 +1,7 @@
 """Compiles a shape to the SQL that finds its queries.
 
-The result has one row for each distinct (query, answer): ``key`` packs the numbers of the edges' constants into one
-integer, ``answer`` is the target, ``solutions`` counts the ways to get there in which an edge is new.
+The result has one row for each distinct (query, answer): ``key_0`` (and ``key_1`` …) packs the numbers of the edges' constants
+into integers, ``answer`` is the target, ``solutions`` counts the ways to get there in which an edge is new.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,33 +13,42 @@ from starqe.kg import SPLITS, Graph
 from starqe.queries.generate.database import QueryDatabase
 from starqe.queries.generate.edges import anchored_ends
 from starqe.queries.generate.engine import CONTEXT
-from starqe.queries.generate.keys import pack
+from starqe.queries.generate.keys import key_names, pack
 from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.generate.symmetry import Counts, Image, symmetries
+from starqe.queries.generate.tables import DuckTables
 from starqe.queries.shape import TARGET, Shape
 from starqe.queries.tree import Branch, branches
 
 
 class SqlEngine:
-    """Finds queries by joins of edge rows in DuckDB; the arguments are those of `QueryDatabase`."""
+    """Finds queries by joins of edge rows in DuckDB; the arguments are those of `DuckTables`."""
 
     def __init__(self, graph: Graph, spill: Path | None = None, threads: int | None = None, memory: str = "4GB") -> None:
-        self._database = QueryDatabase(graph, spill, threads, memory)
+        self._database = QueryDatabase(graph, DuckTables(spill, threads, memory))
 
     def solve(self, shape: Shape, split: str, settings: QuerySettings) -> Iterator[pa.Table]:
         """Yields the queries of a shape, with their answers, in the seeded order.
 
         Raises:
-            UnsupportedError: The shape has too many edges, or too many equal ones, to number its queries.
+            UnsupportedError: The shape has too many equal edges to compare their orders.
         """
-        work = self._database.work(shape, split, settings)
-        sql = solutions_sql(work.shape, work.counts, work.edges, work.radix, work.split)
-        self._database.connection.execute(f"CREATE TABLE solved AS {sql}")
-        yield from self._database.queries(work, settings)
+        yield from solved_queries(self._database, shape, split, settings)
 
     def close(self) -> None:
         """Closes the database."""
         self._database.close()
+
+
+def solved_queries(database: QueryDatabase, shape: Shape, split: str, settings: QuerySettings) -> Iterator[pa.Table]:
+    """Yields the queries of a shape from tables of any engine that knows SQL.
+
+    Raises:
+        UnsupportedError: The shape has too many equal edges to compare their orders.
+    """
+    work = database.work(shape, split, settings)
+    database.tables.make("solved", solutions_sql(work.shape, work.counts, work.edges, work.radix, work.split))
+    yield from database.queries(work, settings)
 
 
 def solutions_sql(shape: Shape, counts: Counts, tables: Sequence[str], radix: Sequence[int], split: str) -> str:
@@ -61,7 +70,7 @@ def solutions_sql(shape: Shape, counts: Counts, tables: Sequence[str], radix: Se
         split: The split whose queries are wanted.
 
     Raises:
-        UnsupportedError: The shape has too many edges, or too many equal ones, to number its queries.
+        UnsupportedError: The shape has too many equal edges to compare their orders.
     """
     compiler = _Compiler(shape, tables, split)
     edges = range(len(shape.edges))
@@ -72,20 +81,21 @@ def solutions_sql(shape: Shape, counts: Counts, tables: Sequence[str], radix: Se
         *_no_collapses(shape),
         *_canonical(shape, counts),
     ]
+    groups = f"{', '.join(key_names(radix))}, answer"
     if shape.tree is None:
         key = pack([_number(shape, edge) for edge in edges], radix)
         conditions = [*matched, compiler.some_new(edges)]
-        return f"SELECT {key} AS key, {compiler.answer(edges)} FROM {compiler.tables(edges)} WHERE {' AND '.join(conditions)} GROUP BY ALL"
+        return f"SELECT {key}, {compiler.answer(edges)} FROM {compiler.tables(edges)} WHERE {' AND '.join(conditions)} GROUP BY {groups}"
     numbers = ", ".join(f"{_number(shape, edge)} AS k{edge}" for edge in edges)
     key = pack([f"asked.k{edge}" for edge in edges], radix)
     found = " UNION ALL ".join(
-        f"SELECT {key} AS key, {compiler.answer(branch.edges)} FROM asked, {compiler.tables(branch.edges)} "
-        f"WHERE {' AND '.join([*compiler.branch(branch), compiler.some_new(branch.edges)])} GROUP BY ALL"
+        f"SELECT {key}, {compiler.answer(branch.edges)} FROM asked, {compiler.tables(branch.edges)} "
+        f"WHERE {' AND '.join([*compiler.branch(branch), compiler.some_new(branch.edges)])} GROUP BY {groups}"
         for branch in shape.branches
     )
     return (
         f"WITH asked AS MATERIALIZED (SELECT DISTINCT {numbers} FROM {compiler.tables(edges)} WHERE {' AND '.join(matched)}) "
-        f"SELECT key, answer, sum(solutions)::BIGINT AS solutions FROM ({found}) GROUP BY ALL"
+        f"SELECT {groups}, sum(solutions)::BIGINT AS solutions FROM ({found}) AS found GROUP BY {groups}"
     )
 
 

@@ -1,0 +1,173 @@
+"""Query generation on Spark: the SQL of DuckDB, transpiled by sqlglot. Needs ``starqe[spark]`` and Java 17.
+
+Only SQL runs on the cluster, in the Java processes of Spark: its machines need neither Python nor starqe.
+"""
+
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from starqe.errors import ConfigError, StorageError, UnsupportedError
+from starqe.kg import Graph
+from starqe.queries.generate.database import QueryDatabase
+from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.sql import solved_queries
+from starqe.queries.shape import Shape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 2_000_000
+"""The number of rows of an array that go to the cluster at a time."""
+SETTINGS = {
+    "spark.driver.maxResultSize": "0",  # results come in slices
+    "spark.log.level": "ERROR",
+    "spark.sql.ansi.enabled": "true",  # a number that does not fit is an error
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a session is set to that starqe starts."""
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "8"}
+"""What it is set to if the cluster is this machine."""
+
+
+@functools.cache
+def spark_sql(sql: str) -> str:
+    """Translates SQL of DuckDB to SQL of Spark.
+
+    Raises:
+        UnsupportedError: sqlglot is missing, or the SQL has no translation.
+    """
+    try:
+        import sqlglot
+    except ImportError:
+        raise UnsupportedError(MISSING) from None
+    try:
+        (written,) = sqlglot.transpile(
+            sql.replace(" AS MATERIALIZED ", " AS "), read="duckdb", write="spark", unsupported_level=sqlglot.ErrorLevel.RAISE
+        )
+    except sqlglot.errors.SqlglotError as error:
+        raise UnsupportedError(f"this SQL has no translation to Spark ({error}). Use the engine 'sql'") from None
+    return written
+
+
+MISSING = "the engine 'spark' needs pyspark and sqlglot. Install them with: pip install 'starqe[spark]'"
+
+
+def open_session(master: str | None = None, threads: int | None = None, memory: str = "4GB") -> "SparkSession":
+    """Returns the running Spark session, or starts one.
+
+    Args:
+        master: The cluster, such as ``local[2]``, ``spark://host:7077`` or ``yarn``; left out, that of Spark's configuration, or else
+            this machine.
+        threads: Without a master, the number of threads on this machine.
+        memory: The memory of all workers together, if the cluster is this machine.
+
+    Raises:
+        ConfigError: Spark does not start: no Java, or a master that cannot be reached; or the memory is not a size.
+        UnsupportedError: pyspark is missing.
+    """
+    try:
+        import pyspark
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UnsupportedError(MISSING) from None
+    if running := SparkSession.getActiveSession():
+        return running
+    os.environ.setdefault("SPARK_HOME", pyspark.__path__[0])  # where workers of a local cluster find their programs
+    values, master = dict(SETTINGS), master or (f"local[{threads}]" if threads else None)
+    if master:
+        values["spark.master"] = master
+        if master.startswith("local"):
+            values |= {**LOCAL, "spark.driver.memory": f"{_megabytes(memory)}m"}
+    try:
+        return SparkSession.builder.config(map=values).appName("starqe").getOrCreate()
+    except Exception as error:
+        raise ConfigError(
+            f"Spark needs Java 17 and a cluster that answers, found {str(error)[:300]!r} for {master or 'its default'}"
+        ) from None
+
+
+def _megabytes(memory: str) -> int:
+    """Reads a size such as 4GB.
+
+    Raises:
+        ConfigError: It is not a size.
+    """
+    units = {"MB": 1, "GB": 1_000, "TB": 1_000_000, "MIB": 1.05, "GIB": 1_074}
+    number = memory.strip().rstrip("TGMKIBtgmkib ")
+    unit = memory.strip()[len(number) :].strip().upper()
+    try:
+        return max(512, int(float(number) * units[unit]))
+    except (ValueError, KeyError):
+        raise ConfigError(f"memory is a size such as 4GB, found '{memory}'") from None
+
+
+class SparkTables:
+    """Tables of a Spark session: kept by its workers, in memory or on their disks, and made anew from their sources if a worker is lost."""
+
+    def __init__(self, session: "SparkSession") -> None:
+        self._session = session
+        self._made: dict[str, DataFrame] = {}
+
+    def fill(self, name: str, columns: Mapping[str, Any]) -> None:
+        """Makes a table from arrays, which go to the cluster in parts."""
+        table = pa.table(dict(columns))
+        parts = [self._session.createDataFrame(table.slice(start, ROWS)) for start in range(0, max(len(table), 1), ROWS)]
+        self._keep(name, functools.reduce(lambda one, other: one.unionAll(other), parts))
+
+    def make(self, name: str, sql: str) -> None:
+        """Makes a table from a query."""
+        self._keep(name, self._session.sql(spark_sql(sql)))
+
+    def _keep(self, name: str, frame: "DataFrame") -> None:
+        self._made[name] = frame.persist()
+        self._made[name].count()  # computes it now, so that what it is made of can be dropped
+        self._made[name].createOrReplaceTempView(name)
+
+    def read(self, sql: str) -> pa.Table:
+        """Returns the rows of a query."""
+        return self._session.sql(spark_sql(sql)).toArrow()
+
+    def drop(self, *names: str) -> None:
+        """Frees tables; those that do not exist are ignored."""
+        for name in names:
+            if name in self._made:
+                self._session.catalog.dropTempView(name)
+                self._made.pop(name).unpersist()
+
+    def close(self) -> None:
+        """Frees all tables; the session goes on."""
+        self.drop(*list(self._made))
+
+
+class SparkEngine:
+    """Finds queries by the joins of `SqlEngine`, on a Spark cluster; the arguments are those of `open_session`."""
+
+    def __init__(
+        self, graph: Graph, spill: Path | None = None, threads: int | None = None, memory: str = "4GB", *, master: str | None = None
+    ) -> None:
+        del spill  # Spark has its own places
+        self._database = QueryDatabase(graph, SparkTables(open_session(master, threads, memory)))
+
+    def solve(self, shape: Shape, split: str, settings: QuerySettings) -> Iterator[pa.Table]:
+        """Yields the queries of a shape, with their answers, in the seeded order.
+
+        Raises:
+            StorageError: The cluster fails.
+            UnsupportedError: The shape has too many equal edges to compare their orders.
+        """
+        from pyspark.errors import PySparkException
+
+        try:
+            yield from solved_queries(self._database, shape, split, settings)
+        except PySparkException as error:
+            raise StorageError(f"Spark failed at the {split} queries of shape '{shape.name}': {str(error)[:500]}") from error
+
+    def close(self) -> None:
+        """Frees the tables."""
+        self._database.close()
