@@ -62,7 +62,7 @@ def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A00
         (2, 5)
 
     Args:
-        source: The path, or the name of a data set.
+        source: The path, the address of a graph folder such as ``s3://bucket/graph``, or the name of a data set.
         format: The form of the file; detected from its content and name if left out. `starqe.kg.FORMS` lists them.
 
     Raises:
@@ -75,7 +75,10 @@ def read(source: str | Path, format: str | None = None) -> "Graph":  # noqa: A00
     from starqe.kg import import_graph, load_graph
     from starqe.kg.graph_folder import HEADER
     from starqe.kg.published.datasets import data_home, named_source
+    from starqe.remote import address
 
+    if address(Path(source)):
+        return load_graph(Path(source))
     place = named_source(Path(source), data_home(os.environ, sys.platform))
     return load_graph(place) if (place / HEADER).exists() else import_graph(place, format)[0]
 

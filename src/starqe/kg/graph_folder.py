@@ -29,6 +29,7 @@ from starqe.kg.parquet import WRITTEN, check_resources, open_parquet, strings
 from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import LabelColumn, Vocabulary
 from starqe.ragged import IntArray, Ragged
+from starqe.remote import address, local_copy, replaced
 
 FORMAT, VERSION = "starqe graph", 2
 WITHOUT_LITERALS = 1
@@ -65,6 +66,9 @@ def graph_header(folder: Path) -> dict[str, Any]:
     Raises:
         StorageError: The folder is not a graph, or was written by a newer version.
     """
+    if address(folder):
+        with local_copy(folder, HEADER) as local:
+            return graph_header(local)
     return read_header(folder / HEADER, FORMAT, VERSION)
 
 
@@ -73,13 +77,19 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: Ma
 
     Args:
         graph: The graph.
-        folder: The folder.
+        folder: The folder, or an address such as ``Path("s3://bucket/graph")`` (see `starqe.remote`).
         overwrite: Whether a graph that is there is replaced.
         replaces: The header of the graph that is there, which no other command may have changed meanwhile.
 
     Raises:
         StorageError: The folder exists (and may not be replaced), was changed by another command, or cannot be written.
     """
+    if address(folder):
+        if replaces is not None and graph_header(folder) != replaces:
+            raise StorageError(f"{address(folder)} was changed by another command meanwhile, and stays as it is now. Run the update again")
+        with replaced(folder, HEADER, FILES, overwrite) as local:
+            save_graph(graph, local)
+        return
     tables: dict[str, list[Any]] = {
         "statements": [graph.head, graph.relation, graph.tail, graph.split],
         "pairs": [graph.pairs.owner, graph.pair_relation, graph.pair_value],
@@ -121,11 +131,14 @@ def _label_columns(graph: Graph) -> list[Any]:
 
 
 def load_graph(folder: Path) -> Graph:
-    """Reads a graph; if another command replaces it meanwhile, the new one.
+    """Reads a graph; if another command replaces it meanwhile, the new one. Also by its address (see `starqe.remote`).
 
     Raises:
         StorageError: The folder is not a graph, was written by a newer version, is damaged, or does not match its header.
     """
+    if address(folder):
+        with local_copy(folder) as local:
+            return load_graph(local)
     header = graph_header(folder)
     for _ in range(TRIES - 1):
         try:

@@ -15,6 +15,7 @@ from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.shape import ALL_SHAPES, Shape
 from starqe.queries.table import RENEW, QueryTable, load_table, table_about
 from starqe.queries.variants import unreified
+from starqe.remote import address, local_copy
 
 FORMAT, VERSION = "starqe query set", 1
 HEADER = "queries.json"
@@ -129,7 +130,7 @@ def load_queries(
     graph: Graph | None = None,
     reified: bool = False,
 ) -> dict[str, QueryTable]:
-    """Reads the tables of one split: all shapes or the named ones, complete or only their first rows.
+    """Reads the tables of one split: all shapes or the named ones, complete or only their first rows; also from an address.
 
     Raises:
         InputError: The set does not have the split, or a table of a shape.
@@ -137,6 +138,9 @@ def load_queries(
         StorageError: The folder is not a query set, or a table is damaged.
         UnsupportedError: The set is reified, and ``reified`` does not allow it: its tables have nodes that are not entities.
     """
+    if address(folder):
+        with local_copy(folder, HEADER, f"{split}/*.parquet") as local:
+            return load_queries(local, split, shapes, limit, graph, reified)
     if graph is not None:
         check_graph(folder, graph)
     about = read_query_set(folder)

@@ -13,6 +13,7 @@ from starqe.queries.exact.answering import EASY_AND_ALL
 from starqe.queries.exact.reduction import class_order, reductions
 from starqe.queries.generate.hubs import THRESHOLD, hub_stats
 from starqe.queries.query_set import check_graph, load_queries, read_query_set, table_path, tables_of
+from starqe.remote import address, local_copy
 
 
 def query_set_stats(folder: Path, graph: Graph | None = None, reduced: int = 0) -> dict[str, Any]:
@@ -33,6 +34,9 @@ def query_set_stats(folder: Path, graph: Graph | None = None, reduced: int = 0) 
         MismatchError: The queries are of another graph.
         StorageError: The folder is not a query set, or a table is damaged.
     """
+    if address(folder):
+        with local_copy(folder) as local:
+            return query_set_stats(local, graph, reduced)
     if reduced and graph is None:
         raise InputError("reductions are looked up in the graph of the queries, found none. Give the graph")
     header = read_query_set(folder) if graph is None else check_graph(folder, graph)

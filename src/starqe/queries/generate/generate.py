@@ -21,10 +21,11 @@ from starqe.queries.generate.settings import QuerySettings
 from starqe.queries.generate.spark import SparkEngine
 from starqe.queries.generate.sparql_engine import SparqlEngine
 from starqe.queries.generate.sql import SqlEngine
-from starqe.queries.query_set import claim, finished, table_path
+from starqe.queries.query_set import HEADER, claim, finished, table_path
 from starqe.queries.shape import SHAPES, Shape
 from starqe.queries.table import QueryTable, from_arrow, table_writer, to_arrow
 from starqe.queries.variants import Variant, reified_shape, reify, triple_only
+from starqe.remote import address, continued
 
 MakeEngine = Callable[[Graph, Path, int | None, str], Engine]
 """Opens an engine on a graph: where it may spill, the number of threads (all cores if None), and its memory."""
@@ -46,7 +47,7 @@ def generate(
     threads: int | None = None,
     memory: str = "4GB",
 ) -> None:
-    """Writes one Parquet table for each shape and split, ``destination/split/shape.parquet``.
+    """Writes one Parquet table for each shape and split, ``destination/split/shape.parquet``; also to an address (see `starqe.remote`).
 
     Reified queries have one table for each combination of numbers of pairs: ``destination/split/2p-reified-1-1.parquet``.
 
@@ -60,6 +61,10 @@ def generate(
         QueryError: The settings do not fit a shape.
         ConfigError: Threads or memory are not valid.
     """
+    if address(destination):
+        with continued(destination, HEADER) as local:
+            generate(graph, local, shapes, settings, splits, engine, progress, threads, memory)
+        return
     settings, graph = settings or QuerySettings(), graph.entity_part
     split_codes(splits)
     if isinstance(engine, str) and engine not in ENGINES:

@@ -20,10 +20,11 @@ from starqe.kg import Graph
 from starqe.queries.exact.answering import answer_rows, easy_and_hard
 from starqe.queries.generate.engine import CONTEXT
 from starqe.queries.generate.settings import QuerySettings
-from starqe.queries.query_set import claim, finished, table_path
+from starqe.queries.query_set import HEADER, claim, finished, table_path
 from starqe.queries.shape import Shape
 from starqe.queries.table import QueryTable, save_table, stack
 from starqe.ragged import IntArray, Ragged
+from starqe.remote import address, continued
 from starqe.seed import generator
 
 ROUNDS, ROUNDS_COMPOSED = 20, 200
@@ -110,6 +111,10 @@ def sample_queries(
         UnsupportedError: A shape has a cycle.
         StorageError: The destination holds something else, or cannot be written.
     """
+    if address(destination):
+        with continued(destination, HEADER) as local:
+            sample_queries(graph, local, shapes, split, settings, turn, progress)
+        return
     assert settings.limit is not None
     graph = graph.entity_part
     claim(destination, graph, settings)
