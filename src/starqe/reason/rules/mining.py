@@ -6,12 +6,13 @@ qualifiers, is another statement.
 """
 
 import tempfile
+from contextlib import closing
+from pathlib import Path
 
-import duckdb
 import numpy as np
 
 from starqe.kg import Known
-from starqe.queries.generate.edges import fill
+from starqe.queries.generate.tables import DuckTables
 from starqe.ragged import FloatArray, IntArray
 from starqe.reason.rules.rule_table import ABSENT, Rules
 from starqe.reason.rules.walks import FIRST_KEY, Walks
@@ -106,9 +107,9 @@ def mine(known: Known, seed: int = 0) -> Rules:
         seed: Decides which entities rules of large graphs are counted on.
     """
     walks = Walks.of(known)
-    with tempfile.TemporaryDirectory() as spill, duckdb.connect(config={"temp_directory": spill}) as database:
-        database.execute("SET preserve_insertion_order = false")
-        _fill(database, walks, seed)
+    with tempfile.TemporaryDirectory() as spill, closing(DuckTables(Path(spill))) as tables:
+        _fill(tables, walks, seed)
+        database = tables.connection
         for text in (_TABLES, _PATHS_OF_TWO, _SHARED_VALUES):
             for command in filter(str.strip, text.split(";")):
                 database.execute(command.replace("$least", str(LEAST_SUPPORT)))
@@ -126,14 +127,14 @@ def mine(known: Known, seed: int = 0) -> Rules:
     return Rules(known.graph, head, first, second, value, answer, support, body, confidence[kept])
 
 
-def _fill(database: duckdb.DuckDBPyConnection, walks: Walks, seed: int) -> None:
+def _fill(tables: DuckTables, walks: Walks, seed: int) -> None:
     """Makes the tables that rules are mined from."""
     columns = {"row": walks.row, "k": walks.kind, "x": walks.source, "y": walks.target}
-    fill(database, "step", {name: column.astype(np.int32) for name, column in columns.items()})
-    fill(database, "narrow", {name: column[walks.narrow].astype(np.int32) for name, column in columns.items()})
+    tables.fill("step", {name: column.astype(np.int32) for name, column in columns.items()})
+    tables.fill("narrow", {name: column[walks.narrow].astype(np.int32) for name, column in columns.items()})
     places = len(walks.graph.relations) + FIRST_KEY
-    fill(database, "from_qualifier", {"k": np.flatnonzero(walks.kinds // places % places >= FIRST_KEY).astype(np.int32)})
-    fill(database, "counted", {"x": _counted(walks, seed).astype(np.int32)})
+    tables.fill("from_qualifier", {"k": np.flatnonzero(walks.kinds // places % places >= FIRST_KEY).astype(np.int32)})
+    tables.fill("counted", {"x": _counted(walks, seed).astype(np.int32)})
 
 
 def _counted(walks: Walks, seed: int) -> IntArray:
