@@ -77,6 +77,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trainer: M
         (),
         ("train.average=0.9",),
         ("train.candidates=5",),
+        (
+            "train.candidates=5",
+            "train.optimizer=rows",
+            "train.average=0.9",
+            "train.shards=3",
+            "train.redraw=true",
+            "train.varied_per_shape=30",
+        ),
         ("train.schedule=linear", "train.weight_decay=0.01", "train.clip=1.0", "train.embedding_rate=3"),
     ],
 )
@@ -342,7 +350,7 @@ _KILLED = (
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("settings", [(), ("train.average=0.9", "train.candidates=5")])
+@pytest.mark.parametrize("settings", [(), ("train.average=0.9", "train.candidates=5", "train.optimizer=rows")])
 def test_an_interrupted_training_continues_from_the_step_where_it_was(
     trainer: MakeTrainer, tmp_path: Path, settings: tuple[str, ...], queries, validation
 ) -> None:

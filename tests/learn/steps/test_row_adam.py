@@ -21,11 +21,16 @@ def new_table(values: list[list[float]]) -> Table:
     return made
 
 
-def test_a_row_moves_by_its_gradient_over_the_root_of_its_mean_square() -> None:
+def test_a_row_moves_by_its_gradient_over_the_root_of_its_mean_squares() -> None:
     weights = new_table([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]])
-    RowAdam(weights, None, 0.0, 0).step(torch.tensor([2]), torch.tensor([[3.0, 4.0]]), 0.1, 0)
-    # mean(9, 16) = 12.5; v = 0.0125, divided by 1 - 0.999: 12.5. So the row moves by 0.1 (3, 4) / 3.5355.
-    torch.testing.assert_close(weights[2].float(), torch.tensor([-0.08485, -0.11314]), rtol=1e-3, atol=0)
+    adam = RowAdam(weights, None, 0.0, 0)
+    adam.step(torch.tensor([2]), torch.tensor([[3.0, 4.0]]), 0.1, 0)
+    # At first every feature moves by the rate, as by Adam; (9 + 16) / 2 thousandths are kept.
+    torch.testing.assert_close(weights[2].float(), torch.tensor([-0.1, -0.1]), rtol=1e-3, atol=0)
+    assert float(adam.state()["moment"][2]) == pytest.approx(0.0125)
+    adam.step(torch.tensor([2]), torch.tensor([[1.0, 0.0]]), 0.1, 1)
+    # 0.999 x 0.0125 + 0.001 = 0.0134875, divided by 1 - 0.999²: 6.7471, whose root is 2.5975.
+    torch.testing.assert_close(weights[2].float(), torch.tensor([-0.1 - 0.1 / 2.5975, -0.1]), rtol=1e-3, atol=0)
     assert weights[:2].tolist() == [[1, 1], [2, 2]]
 
 

@@ -23,12 +23,14 @@ BLOCK = 65_536
 class RowAdam:
     """Updates the rows that a batch touches, and the average of the weights with them.
 
-        v ← 0.999^n v + 0.001 mean(g²)        with n steps since the row was touched last, g its gradient
-        w ← w - rate g / √(v / (1 - 0.999^N))
+        u = 0.999^n v + 0.001 g²              with n steps since the row was touched last, g its gradient; (D,)
+        w ← w - rate g / √(u / (1 - 0.999^N))
+        v ← mean(u)                           over the features
 
     A row that is not touched stays, whereas dense Adam goes on moving it for some steps by the mean of its last gradients; here it
-    moves at once by as much as Adam does in total. The moment v is one number per row, the mean over its D features. The average a
-    of the weights is exact: in n steps in which w stays, it comes closer to w by the product of the n decays.
+    moves at once by as much as Adam does in total. What is kept of earlier gradients is one number per row, so rows that are touched
+    rarely move as by Adam, feature by feature. The average of the weights is exact: in n steps in which w stays, it comes closer to w
+    by the product of the n decays.
 
     Args:
         table: The weights.
@@ -48,10 +50,11 @@ class RowAdam:
         """Updates rows, each named once, after ``done`` steps. (U,), (U, D)."""
         self._noise.manual_seed(derive(self._seed, f"rounding of step {done}"))
         last = self._last[rows]
-        moment = self._moment[rows].mul_(torch.pow(DECAY, done + 1 - last)).add_(gradient.square().mean(1), alpha=1 - DECAY)
-        scale = (moment / (1 - DECAY ** (done + 1))).sqrt_().add_(SMALLEST).reciprocal_().mul_(-rate)
+        faded = self._moment[rows].mul_(torch.pow(DECAY, done + 1 - last))
+        moments = gradient.square().mul_(1 - DECAY).add_(faded[:, None])  # (U, D)
+        moment = moments.mean(1)
         before = self.table[rows].float()
-        after = torch.addcmul(before, gradient, scale[:, None])
+        after = torch.addcdiv(before, gradient, moments.div_(1 - DECAY ** (done + 1)).sqrt_().add_(SMALLEST), value=-rate)
         if self.average is not None:
             mean = self._followed(self.average[rows].float(), before, last, done)
             mean.lerp_(after, 1 - decay_at(done, self._decay))
