@@ -122,8 +122,8 @@ def test_wrong_use_is_refused_before_anything_is_written(tmp_path):
         generate(GRAPH, tmp_path / "queries", settings=QuerySettings(qualifiers="1,1"))
     with pytest.raises(InputError, match="splits are one or more of"):
         generate(GRAPH, tmp_path / "queries", splits=["dev"])
-    with pytest.raises(InputError, match="engines are sql, sparql; found 'spark'"):
-        generate(GRAPH, tmp_path / "queries", engine="spark")
+    with pytest.raises(InputError, match="engines are sql, sparql, spark; found 'hadoop'"):
+        generate(GRAPH, tmp_path / "queries", engine="hadoop")
     assert not (tmp_path / "queries").exists()
 
 

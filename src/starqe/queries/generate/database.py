@@ -15,7 +15,7 @@ from starqe.kg import Graph
 from starqe.queries.generate.edges import Constants, EdgeTables, anchored_ends
 from starqe.queries.generate.keys import key_names, unpack
 from starqe.queries.generate.settings import QuerySettings
-from starqe.queries.generate.tables import Tables
+from starqe.queries.generate.sql_tables import Tables
 from starqe.queries.shape import Shape
 from starqe.queries.table import column_names, pair_columns, value_column
 from starqe.ragged import IntArray

@@ -15,7 +15,7 @@ import numpy as np
 
 from starqe.kg import Graph
 from starqe.queries.generate.hubs import hubs_sql
-from starqe.queries.generate.tables import Tables
+from starqe.queries.generate.sql_tables import Tables
 from starqe.queries.shape import Shape, node_kind
 from starqe.ragged import IntArray, Ragged
 

@@ -25,8 +25,8 @@ from starqe.queries.generate.endpoint import check_endpoint, select
 from starqe.queries.generate.formulas import node_variable, pair_variables, shape_sparql, solution_variables
 from starqe.queries.generate.keys import key_names, pack
 from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.sql_tables import DuckTables
 from starqe.queries.generate.symmetry import symmetries
-from starqe.queries.generate.tables import DuckTables
 from starqe.queries.shape import TARGET, Shape, node_kind
 from starqe.ragged import BoolArray, IntArray
 

@@ -15,8 +15,8 @@ from starqe.queries.generate.edges import anchored_ends
 from starqe.queries.generate.engine import CONTEXT
 from starqe.queries.generate.keys import key_names, pack
 from starqe.queries.generate.settings import QuerySettings
+from starqe.queries.generate.sql_tables import DuckTables
 from starqe.queries.generate.symmetry import Counts, Image, symmetries
-from starqe.queries.generate.tables import DuckTables
 from starqe.queries.shape import TARGET, Shape
 from starqe.queries.tree import Branch, branches
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from starqe.kg import Known
-from starqe.queries.generate.tables import DuckTables
+from starqe.queries.generate.sql_tables import DuckTables
 from starqe.ragged import FloatArray, IntArray
 from starqe.reason.rules.rule_table import ABSENT, Rules
 from starqe.reason.rules.walks import FIRST_KEY, Walks
