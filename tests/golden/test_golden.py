@@ -4,12 +4,17 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from starqe.ask import Answerer
 from starqe.errors import MismatchError, StorageError
 from starqe.kg import Statement, load_graph
 from starqe.kg.literal import DATE_TIME, DECIMAL, LANGUAGE_STRING, YEAR, Literal
+from starqe.learn import Run
+from starqe.measure.nearest import Measured
+from starqe.measure.retrieval import retrieve
+from starqe.queries import SHAPES, sample
 from tests.golden.read import READERS
 from tests.places import ROOT
 
@@ -19,6 +24,8 @@ LITERALS = [
     Statement("b", "knows", "a", (("since", Literal("1921", YEAR)),)),
 ]
 """What ``save_graph(graph_of(LITERALS[:2], [], LITERALS[2:]), …)`` wrote."""
+INDEXED = Path(__file__).parent / "indexed"
+"""An untrained encoder of width 8 for ``write_world(World(1_000, 2), …)``, and what ``build_indexes`` wrote."""
 GOLDEN = sorted(path for path in Path(__file__).parent.iterdir() if (path / "expected.json").exists())
 
 
@@ -44,7 +51,8 @@ def test_this_version_reads_what_this_version_writes():
 
 
 def test_there_is_a_golden_one_of_every_format():
-    written = "\n".join(path.read_bytes().decode("latin-1") for path in GOLDEN[-1].rglob("*") if path.is_file())
+    folders = (GOLDEN[-1], INDEXED)
+    written = "\n".join(path.read_bytes().decode("latin-1") for folder in folders for path in folder.rglob("*") if path.is_file())
     assert {name for name in formats() if f'"{name}"' not in written.replace("\\", "")} == set()
 
 
@@ -62,6 +70,17 @@ def test_a_golden_run_that_predicts_numbers_is_read():
     found = [float(text) for text in (predicted.bindings["s"].value, *predicted.bindings["s"].interval)]
     assert found == pytest.approx([2444, 3, 5019], abs=5)
     assert (known.known, known.entity) == (True, "10")
+
+
+def test_a_golden_index_is_read():
+    pytest.importorskip("faiss", reason="needs the extra index")
+    run = Run.open(INDEXED)
+    scorer = run.scorer()
+    assert scorer.index is not None
+    assert scorer.index.measured == Measured(1000, 128, 40, 209, 0.9698086124401913, 2.659216068227023e-07, 0.0)
+    part = (sample(run.graph, SHAPES["1p"], 20, "valid", [(0, 1)]), np.arange(20))
+    found, true = scorer.best([part], 10), retrieve(scorer.blocks([part]), 20, 10)
+    assert np.mean([np.isin(one, other).mean() for one, other in zip(true.ids, found.ids, strict=True)]) > 0.9
 
 
 def formats() -> dict[str, str]:
