@@ -30,11 +30,11 @@ def sized_town(test: int = 0) -> Graph:
     return graph_of([*people, *sizes[HELD_OUT + test :]], valid, sizes[HELD_OUT : HELD_OUT + test])
 
 
-def sized_run(place: Path) -> Path:
-    """Makes a run that predicts numbers, and knows next to nothing; returns its folder."""
+def sized_run(place: Path, *settings: str) -> Path:
+    """Makes a run that predicts numbers; returns its folder. Without settings, it knows next to nothing."""
     graph = sized_town(6)
     small = ["model.width=4", "model.knots=4", "train.epochs=1", "train.validation_questions=0"]
-    recipe = recipe_of("one-hop").with_settings(small)
+    recipe = recipe_of("one-hop").with_settings([*small, *settings])
     assert isinstance(recipe, PredictorRecipe)
     predictor = PredictorRun.create(place / "predictor", recipe, graph)
     Trainer(predictor, PredictLesson(predictor)).train()

@@ -177,10 +177,15 @@ class Models:
         return Result(truths if out is None else out.copy_(truths), self._of(parts, self.slack))
 
 
+MIXED = {
+    "seed": st.integers(0, 2**32),
+    "weights": st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
+    "known": st.lists(st.sets(st.integers(0, 49), max_size=49), min_size=3, max_size=3),
+}
+
+
 @given(
-    seed=st.integers(0, 2**32),
-    weights=st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
-    known=st.lists(st.sets(st.integers(0, 49), max_size=49), min_size=3, max_size=3),
+    **MIXED,
     count=st.integers(1, 50),
     block=st.integers(3, 60),
 )
@@ -216,9 +221,7 @@ def test_the_best_of_the_mixture_are_those_of_its_dense_scores(
 
 
 @given(
-    seed=st.integers(0, 2**32),
-    weights=st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
-    known=st.lists(st.sets(st.integers(0, 49), max_size=30), min_size=3, max_size=3),
+    **MIXED,
     listed=st.integers(1, 50),
     ranked=st.integers(1, 50),
 )

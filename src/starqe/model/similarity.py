@@ -143,8 +143,8 @@ class Cosine(Similarity):
         product.addcmul_(entities, along[:, None], value=-1)
 
 
-class PowerNorm(Similarity):
-    """The negative squared distance -|x - y|². Its gradients are 2 (A - sums x) and 2 (C - sums y), with H = G."""
+class _OfDistance(Similarity):
+    """What depends on the distance alone."""
 
     sums = True
     order = "distance"
@@ -152,6 +152,10 @@ class PowerNorm(Similarity):
     def terms(self, entities: Tensor) -> Tensor:
         """Returns |y|². (V,)."""
         return _length(entities).squeeze(1).square_()
+
+
+class PowerNorm(_OfDistance):
+    """The negative squared distance -|x - y|². Its gradients are 2 (A - sums x) and 2 (C - sums y), with H = G."""
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
         assert terms is not None
@@ -169,20 +173,14 @@ class PowerNorm(Similarity):
         product.addcmul_(entities, sums[:, None], value=-1).mul_(2)
 
 
-class Distance(Similarity):
+class Distance(_OfDistance):
     """The negative distance -|x - y|, with H = G / |x - y|. Its gradients are A - sums x and C - sums y.
 
     Distances are not below `SMALLEST_DISTANCE`, about the rounding of the products: below that, the gradient fades to
     zero instead of pointing in an arbitrary direction.
     """
 
-    sums = True
     keeps_scores = True
-    order = "distance"
-
-    def terms(self, entities: Tensor) -> Tensor:
-        """Returns |y|². (V,)."""
-        return _length(entities).squeeze(1).square_()
 
     def _fill(self, vectors: Tensor, entities: Tensor, out: Tensor, terms: Tensor | None) -> Tensor:
         assert terms is not None

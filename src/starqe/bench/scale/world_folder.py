@@ -5,7 +5,6 @@ statements/train.parquet, …      head, relation, tail, and one column per qual
 """
 
 import hashlib
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starqe.bench.scale.world import QUALIFIERS, Chunk, World, has_pair
-from starqe.folders import new_folder, write_header
+from starqe.folders import file_checksum, new_folder, write_header
 from starqe.kg.graph_folder import FORMAT, HEADER, SCHEMAS, WITHOUT_LITERALS
 from starqe.kg.iris import DEFAULT_NAMES
 from starqe.kg.parquet import WRITTEN
@@ -103,18 +102,9 @@ def _identifiers(world: World, ids: IntArray) -> pa.Array:
 def _write_header(world: World, folder: Path, counts: Mapping[str, int]) -> None:
     title = f"world of {world.entities:,} entities, seed {world.seed}"
     bases = {"entity_base": DEFAULT_NAMES.entity_base, "relation_base": DEFAULT_NAMES.relation_base}
-    sums = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
+    sums = {path.name: file_checksum(path) for path in sorted(folder.iterdir())}
     content: dict[str, Any] = {"title": title, "fingerprint": _fingerprint(folder, counts["statements"]), **counts, **bases}
     write_header(folder / HEADER, FORMAT, WITHOUT_LITERALS, {**content, "checksums": sums})
-
-
-def _checksum(path: Path) -> str:
-    """Computes what `folders.checksum` does, without the whole file in memory."""
-    found = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 24):
-            found = zlib.crc32(block, found)
-    return f"{found:08x}"
 
 
 def _fingerprint(folder: Path, statements: int) -> str:
