@@ -1,4 +1,4 @@
-"""How it is answered: one query in, known and predicted answers out, with reasons."""
+"""Answers one question: known and predicted answers, with explanations."""
 
 from starqe.ask.answerer import Answerer
 from starqe.ask.answers import Answer, Answers, Binding, Counts, constructed

@@ -1,4 +1,4 @@
-"""The answerer: one query in, known and predicted answers out, with reasons."""
+"""The answerer: known and predicted answers of a query, and their explanations."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -31,7 +31,7 @@ from starqe.reason.mixture import ENCODER, Mixture, Weights
 from starqe.reason.reasoner import Reasoner
 
 Question = str | Query | SparqlRequest
-"""SPARQL, a query that asks for its target, or a text that has been read already."""
+"""SPARQL text, a `Query`, or a request that was read before."""
 
 
 LITERALS = (
@@ -44,7 +44,7 @@ class Answerer:
     """Answers queries about a graph.
 
     Args:
-        reasoner: Predicts.
+        reasoner: The models that predict.
         probability: The fitted probability of answers.
         splits: The splits of the graph that count as known.
         graph: The graph that is asked, if it is newer than the one that the reasoner knows.
@@ -73,7 +73,7 @@ class Answerer:
             folder: The folder of the run.
             graph: Another graph of the same vocabulary, in place of the run's own; or a newer one, to which updates have appended.
             splits: The splits that count as known.
-            by: What ranks: the mixture, or the encoder alone, which is faster. Each has probabilities of its own.
+            by: The ranker: the mixture, or the encoder alone, which is faster. Each has its own probabilities.
 
         Raises:
             StorageError: The run was not calibrated, or its files are damaged.
@@ -87,7 +87,7 @@ class Answerer:
         return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits, graph)
 
     def warm_up(self) -> None:
-        """Builds now what the first queries would have to wait for: indexes of statements and names, and the grammar."""
+        """Builds everything that the first queries would wait for: indexes of statements and names, and the grammar."""
         self._known.build_indexes()
         for vocabulary in (self.graph.entities, self.graph.relations):
             vocabulary.find("")
@@ -110,7 +110,7 @@ class Answerer:
 
     @property
     def weights(self) -> Weights:
-        """How much the executor counts beside the encoder, by class of shapes."""
+        """The executor's weight in the mixture, by class of shapes."""
         return self._mixture.weights
 
     def label(self, entity: str) -> str:
@@ -138,7 +138,7 @@ class Answerer:
             top: At most this many known rows, and at most this many predicted ones. Without it: all known rows, and the predicted
                 ones that reach the threshold, at most `MOST_PREDICTED`. LIMIT and OFFSET count rows of the whole sequence, known ones
                 first, as in SPARQL.
-            threshold: The least probability of a predicted answer, where neither ``top`` nor LIMIT is given.
+            threshold: The minimum probability of a predicted answer, if neither ``top`` nor LIMIT is given.
             known_only: Leave the predictions out.
             max_atoms: Refuse larger queries.
             deadline: When to stop.
@@ -165,8 +165,8 @@ class Answerer:
     ) -> list[Answers]:
         """Answers several queries together, which is faster than one by one; the arguments are those of `ask`.
 
-        At most ``max_known`` known and ``max_predicted`` predicted rows are given for each; a note says where there are more.
-        Answers may differ in their last bits with the queries that are answered together: sums are added in another order.
+        At most ``max_known`` known and ``max_predicted`` predicted rows are returned for each; a note says if there are more.
+        The last bits of a probability may depend on the queries that are answered together: sums are added in another order.
         """
         cut = Cut(top, known_only, max_known, max_predicted)
         requests = [self.read(question, max_atoms) for question in questions]
@@ -208,7 +208,7 @@ class Answerer:
         return request
 
     def ask_known(self, text: str, *, base: str | None = None, max_rows: int = MAX_ROWS, deadline: Deadline = NEVER) -> StoreResult:
-        """Answers any SPARQL query from what is known, as a store that holds the graph does; nothing is predicted.
+        """Answers any SPARQL query from known facts, like a store that holds the graph; nothing is predicted.
 
         Args:
             text: SPARQL in any form; names are written as IRIs, or with the prefixes that need no declaration.
@@ -289,7 +289,7 @@ class Answerer:
         return Answers(request.query, request.columns, rows, self.splits, counts, tuple(notes), self.calibrated)
 
     def _explained_probability(self, request: SparqlRequest, place: int, query: Query, ids: tuple[int, ...], deadline: Deadline) -> float:
-        """Returns the probability of a row that may stand far down the ranking; the query may ask for a part of its columns."""
+        """Returns the probability of a row that may be far down the ranking; the query may ask for some of its columns only."""
         answers = request.alternatives[place].query.answers
         known = known_rows(request, self._known, self._store, MAX_ROWS, deadline).values(place, deadline)
         if query.answers != answers:

@@ -1,4 +1,4 @@
-"""What comes back: answers, known and predicted apart."""
+"""The answers of a query, known and predicted ones apart."""
 
 import csv
 import io
@@ -28,15 +28,15 @@ Kind = Literal["entity", "relation", "literal", "other"]
 
 @dataclass(frozen=True)
 class Binding:
-    """What stands in one column of a row."""
+    """The value of one column of a row."""
 
     kind: Kind
     value: str
     """The identifier of an entity or a relation; the text of a literal; other nodes as RDF writes them."""
     label: str
-    """What people read: the label, or else the value."""
+    """The text to show: the label, or else the value."""
     term: Mapping[str, Any] | None = None
-    """What is neither entity nor relation, in the form of SPARQL results in JSON."""
+    """A value that is neither entity nor relation, in the form of SPARQL results in JSON."""
     interval: tuple[str, str] | None = None
     """Of a predicted number or date: the bounds that it lies between with a probability of 0.9, if the row holds."""
 
@@ -54,19 +54,19 @@ class Answer:
 
     @property
     def entity(self) -> str:
-        """What the first column holds; an empty text where nothing stands there."""
+        """The value of the first column; an empty text if it is not bound."""
         first = next(iter(self.bindings.values()), None)
         return first.value if first else ""
 
     @property
     def label(self) -> str:
-        """The label of what the first column holds."""
+        """The label of the first column's value."""
         first = next(iter(self.bindings.values()), None)
         return first.label if first else ""
 
     @property
     def support(self) -> Mapping[str, str]:
-        """What the further columns hold, by name; a column without a binding is left out."""
+        """The values of the further columns, by name; a column without a binding is left out."""
         return {name: one.value for name, one in list(self.bindings.items())[1:] if one is not None}
 
 
@@ -84,14 +84,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one query: known rows first, as SPARQL has them, then predicted ones, the most probable first.
+    """The answers of one query: known rows first, as SPARQL defines them, then predicted ones, the most probable first.
 
     Predicted rows are distinct, and none of them is known.
     """
 
     query: Query
     columns: tuple[str, ...]
-    """What was asked for, in its order: variables, and ``score`` or ``known``."""
+    """The columns in the order of SELECT: variables, and ``score`` or ``known``."""
     answers: tuple[Answer, ...]
     known_splits: tuple[str, ...]
     """The splits of the graph that count as known."""
@@ -135,7 +135,7 @@ class Answers:
 
     @property
     def probability(self) -> float:
-        """The probability that there is a row in the complete graph, as far as rows are given: 1 where one is known."""
+        """The probability that the complete graph has a row, judged by the rows returned: 1 if one is known."""
         return max((answer.probability for answer in self), default=0.0)
 
     def value(self, answer: Answer, column: str) -> str | bool | float | None:
@@ -203,13 +203,13 @@ class Answers:
 
     @property
     def _more(self) -> dict[str, str]:
-        """The keys that follow the columns, and what of an answer each of them has."""
+        """The keys after the columns, and the attribute of an answer for each."""
         taken = {*self.columns} - {*RESERVED}
         return {f"answer_{name}" if name in taken else name: name for name in ("label", "known", "probability")}
 
 
 def constructed(template: Sequence[tuple[Term, Term, Term]], answers: Iterable[Answer], names: Names) -> list[str]:
-    """Returns the triples that CONSTRUCT makes of some rows, each once, as lines of N-Triples; what a row does not bind is left out."""
+    """Returns the triples that CONSTRUCT builds from rows, each once, as lines of N-Triples; triples with an unbound term are skipped."""
     lines: dict[str, None] = {}
     for answer in answers:
         for triple in template:

@@ -1,4 +1,4 @@
-"""A fit that goes on from an existing run: what is kept of it, and what must not be learned again."""
+"""Continues a fit from an existing run: which weights are kept, and which statements must not be validated on."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from starqe.reason.predictor.predictor import Predictor
 from starqe.reason.predictor.run import PredictorRun
 
 WARM_RATE = 0.1
-"""The learning rate of a warm start, as a share of the rate that the model was trained with at first."""
+"""The learning rate of a warm start, as a share of the rate of the first training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Before:
-    """The run that a fit goes on from."""
+    """The run from which a fit continues."""
 
     run: Run
     predictor: PredictorRun
@@ -52,7 +52,7 @@ class Before:
         return encoder, self.predictor.recipe.with_settings([f"seed={seed}", f"train.learning_rate={warm_rate(self.predictor)}"])
 
     def starts(self, graph: Graph) -> tuple[Start, Start]:
-        """Returns the weights of both models for a graph, with rows for what is new.
+        """Returns the weights of both models for a graph, with rows for new entities and relations.
 
         Raises:
             StorageError: The weights are missing or damaged.
@@ -92,7 +92,7 @@ class Before:
 
 
 def warm_rate(run: RunFolder[Any]) -> float:
-    """Returns the learning rate to go on with; that of a run that began warm is low already."""
+    """Returns the learning rate to continue with; a run with a warm start has a low one already."""
     rate: float = run.recipe.train.learning_rate
     return rate if run.origin is not None else WARM_RATE * rate
 

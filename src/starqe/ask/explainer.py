@@ -1,4 +1,4 @@
-"""Makes explanations: the statements that prove a known answer, or the best way in which a predicted one could hold."""
+"""Builds explanations: the statements that prove a known answer, or the best derivation of a predicted one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,21 +25,21 @@ from starqe.reason.executor.executor import Executor
 from starqe.reason.mixture import Mixture
 from starqe.reason.rules.firing import RuleBook
 
-PROOF = "The graph entails a known answer: every statement that is given for it is one of its facts."
-ABSENCE = "It also relies on statements that the graph does not have; each comes with the probability that it is true nevertheless."
-GUESS = "A prediction is not a fact. What is given for it is the best way found in which the answer could hold"
-PREDICTION = f"{GUESS}; the probability of the answer also counts the model's view of the whole question."
+PROOF = "A known answer is proved: all of its statements are facts of the graph."
+ABSENCE = "It also relies on statements that the graph does not have; each is shown with the probability that it is true nevertheless."
+GUESS = "A prediction is not a fact. Its statements are the best derivation that was found"
+PREDICTION = f"{GUESS}; the probability of the answer also includes the model's score for the whole question."
 UNPROVED = (
     "an explanation is made of statements, and this row is known by something else: a qualifier as a triple of its own, a statement as "
     "a node, or what an optional part lacks"
 )
 """Why a known row is not explained."""
 RULES_SHOWN = 3
-"""The number of rules that are given for a predicted statement."""
-NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better way may exist."
+"""The maximum number of rules shown for a predicted statement."""
+NARROWED = "Not every candidate of its inner variables was tried (the beam was cut), so a better derivation may exist."
 
 Row = str | Mapping[str, str] | Answer
-"""What to explain: the value of the first column, values of columns by name, or a row of answers."""
+"""A row to explain: the value of the first column, values of columns by name, or a row of answers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +47,12 @@ class Explainer:
     """Explains rows of answers.
 
     Args:
-        executor: Derives answers.
-        mixture: What ranks the predicted answers of shapes.
-        probability: Finds the probability of a predicted row: of an alternative of a request, by its place, for a query that asks for
+        executor: The executor, which derives answers.
+        mixture: The mixture, which ranks the predicted answers of shapes.
+        probability: Computes the probability of a predicted row: of an alternative of a request, by its index, for a query that asks for
             some of its answer variables.
         calibrated: Whether these probabilities were fitted on enough data.
-        rules: The rules that predictions count, if any.
+        rules: The rules that are added to predictions, if any.
     """
 
     executor: Executor
@@ -155,7 +155,7 @@ class Explainer:
         return sorted(found, key=lambda option: len(option[0].bound & {*request.shown} - values.keys()))
 
     def _labelled(self, alternative: Alternative, row: Row, values: Mapping[str, int]) -> list[dict[str, int]]:
-        """Returns the choices of the entities that a row shows by their labels alone, by the names of their variables."""
+        """Returns the possible entities of columns that show only labels, by the names of their variables."""
         shown = row.bindings if isinstance(row, Answer) else {}
         choices: list[dict[str, int]] = [{}]
         for label in alternative.labels:
@@ -214,13 +214,13 @@ def _bound(request: SparqlRequest, row: Row) -> frozenset[str] | None:
 
 
 def _asked(query: Query, values: Mapping[str, int]) -> tuple[Query, tuple[int, ...]]:
-    """Returns the query that asks for nothing but the variables with a value, and these values."""
+    """Returns the query with only the variables that have a value as answers, and these values."""
     answers = tuple(variable for variable in query.answers if variable.name in values)
     return Query(query.formula, answers), tuple(values[variable.name] for variable in answers)
 
 
 def views_of(mixture: Mixture, executor: Executor, query: Query, ids: tuple[int, ...], deadline: Deadline = NEVER) -> Views | None:
-    """Computes the two views that the ranking of an answer mixes; None where it is not a mixture of two, or of several parts.
+    """Computes the two scores that the ranking of an answer mixes; None if it is not such a mixture, or has several parts.
 
     Raises:
         DeadlineError: The time is up.
@@ -267,7 +267,7 @@ def _label(vocabulary: Vocabulary, identifier: str) -> str:
 
 
 def _contributions(executor: Executor, reason: Reason) -> tuple[Contribution, ...]:
-    """Asks again without each of the pairs: facts first, as the executor does, and then the one-hop predictor."""
+    """Computes the probability without each of the pairs, from facts or else from the one-hop predictor, as the executor does."""
     graph, atom = executor.known.graph, reason.atom
     head, relation, tail = graph.entities.id(str(atom.head)), graph.relations.id(str(atom.relation)), graph.entities.id(str(atom.tail))
     wanted = tail if reason.given == "head" else head

@@ -14,31 +14,31 @@ from starqe.reason.executor.derivation import Part
 
 @dataclass(frozen=True)
 class Views:
-    """The two views that make up the probability of a predicted answer."""
+    """The two scores that make up the probability of a predicted answer."""
 
     statements: float
-    """How true the statements of the explanation are together: the executor's own number."""
+    """The executor's score: the truth of the statements of the explanation together."""
     exact: bool
-    """Whether no other way could be better; else candidates were left out that might be."""
+    """Whether this is the best derivation; if not, skipped candidates might give a better one."""
     model: float
-    """The encoder's view of the whole question: this entity's share among all entities."""
+    """The encoder's score for the whole question: the softmax probability of this entity."""
     weight: float
-    """How much the first view counts, from 0 to 1; the second has the rest."""
+    """The weight of the executor's score, from 0 to 1; the encoder has the rest."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a row answers a query: one way in which the query holds, statement by statement."""
+    """Why a row answers a query: one derivation, statement by statement."""
 
     query: Query
     answer: Answer
     derivation: Derivation
     note: str
-    """How far the explanation can be trusted."""
+    """A note on the reliability of the explanation."""
     calibrated: bool = True
     """Whether its probabilities were fitted on enough validation data to be taken as probabilities."""
     views: Views | None = None
-    """For a prediction: what its probability is made of."""
+    """For a prediction: the components of its probability."""
 
     @property
     def assignment(self) -> Mapping[str, str]:

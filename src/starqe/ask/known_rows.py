@@ -1,8 +1,8 @@
 """The known rows of a request, exactly as SPARQL defines them.
 
 Conjunctive requests, and disjunctions of them whose rows are distinct, are solved by joins of statements, which counts rows before it
-lists them. Everything else is asked of a SPARQL store that holds the graph, with the request's own text. The joins give what the store
-gives: a pattern without qualifiers is also met by the node of a statement (its reifier), and where a row would occur more often in the
+lists them. Everything else goes to a SPARQL store that holds the graph, as the request's own text. The joins return the same rows as the
+store: the node of a statement (its reifier) also matches a pattern without qualifiers, and if a row would occur more often in the
 store, the store is asked.
 """
 
@@ -33,7 +33,7 @@ LISTED = 100_000
 _CHECKED = 2_000  # the number of rows that a store is asked about at once
 
 Bindings = Mapping[str, Binding | None]
-"""One row: what each column holds."""
+"""One row: the binding of each column."""
 
 
 class KnownRows(Protocol):
@@ -58,7 +58,7 @@ class KnownRows(Protocol):
 
 
 class Binder:
-    """Makes bindings of ids and of terms."""
+    """Builds bindings from ids and from terms."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -94,7 +94,7 @@ def known_rows(request: SparqlRequest, known: Known, store: KnownStore, most: in
         request: The request.
         known: What counts as known.
         store: A SPARQL store of the same statements.
-        most: The number of rows that a store should find at least, if there are that many.
+        most: The number of rows that the store lists, if there are that many.
         deadline: When to stop.
 
     Raises:
@@ -129,7 +129,7 @@ def _joinable(request: SparqlRequest, graph: Graph) -> list[Query]:
         return [query] if query.variables else []
     if len(query.answers) != 1 or not request.distinct or (parts := disjuncts(query.formula)) is None:
         return []
-    if any(all(query.answers[0] not in atom.entities for atom in part) for part in parts):  # any entity would do there
+    if any(all(query.answers[0] not in atom.entities for atom in part) for part in parts):  # any entity would match there
         return []
     return [Query(And(part), query.answers) for part in parts]
 
@@ -247,7 +247,7 @@ class StoreRows:
         return np.array(sorted(found), np.int64).reshape(len(found), len(names))
 
     def with_facts(self, alternative: Alternative, rows: Sequence[Bindings], deadline: Deadline = NEVER) -> list[list[Bindings]]:
-        """Returns, for each of some rows, the known literals that go with it: what the patterns with literals of an alternative bind."""
+        """Returns, for each row, the known literals that the literal patterns of an alternative bind."""
         holders = list(dict.fromkeys(fact.subject.name for fact in alternative.facts if isinstance(fact.subject, Variable)))
         literals = list(dict.fromkeys(fact.value.name for fact in alternative.facts if fact.value is not None))
         keys = [tuple(self._term(row[name]) for name in holders) for row in rows]
@@ -262,7 +262,7 @@ class StoreRows:
         return [found.get(key, []) for key in keys]
 
     def entities(self, alternative: Alternative, most: int, deadline: Deadline = NEVER) -> dict[tuple[int, ...], None]:
-        """Returns what the query of an alternative finds without its patterns with literals, as ids: at most this many rows."""
+        """Returns the rows of an alternative's query without its literal patterns, as ids: at most this many."""
         answers = alternative.query.answers
         found: dict[tuple[int, ...], None] = {}
         for row in self._query(write_sparql(alternative.query, self._binder.graph.names), most, deadline).rows:

@@ -1,4 +1,4 @@
-"""Graphs that are newer than the model: what the model does not know is answered by facts alone."""
+"""Graphs that are newer than the model: entities and relations that the model lacks are answered by facts alone."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from starqe.reason.listed import Listed, everywhere
 
 @dataclass(frozen=True, eq=False)
 class Newer:
-    """What a graph has and a model does not know: the entities and relations after those of the model's graph."""
+    """The entities and relations of a graph that the model does not know: those after the ones of the model's graph."""
 
     graph: Graph
     entities: int
@@ -26,7 +26,7 @@ class Newer:
         return self.entities < len(self.graph.entities) or self.relations < len(self.graph.relations)
 
     def mentioned(self, request: SparqlRequest) -> list[str]:
-        """Returns the labels of what a query mentions and the model does not know."""
+        """Returns the labels of entities and relations in a query that the model does not know."""
         if not self:
             return []
         found = []
@@ -49,7 +49,7 @@ def newer_note(labels: list[str]) -> str:
 
 @contextlib.contextmanager
 def known_to_the_model() -> Iterator[None]:
-    """Explains in the error about a name that the model does not know why its row cannot be explained.
+    """Turns the error about a name that the model does not know into one that says why the row cannot be explained.
 
     Raises:
         UnsupportedError: A name is not in the vocabulary of the model.

@@ -1,4 +1,4 @@
-"""Rows with predicted numbers and dates: what a value is if it is not known, and how probable it is that conditions hold for it.
+"""Rows with predicted numbers and dates: the values that are not known, and the probability that conditions on them hold.
 
 A distribution becomes a number of equally probable samples. The store tests conditions on them, so that every function and comparison
 of SPARQL has its own meaning: the probability of a condition is the share of the samples that meet it.
@@ -44,13 +44,13 @@ def with_numbers(
 ) -> Iterator[tuple[Bindings, float]]:
     """Yields rows with predicted values where the patterns of an alternative find no literal, with their probabilities.
 
-    An entity with a known value is not given another one.
+    An entity with a known value gets no predicted one.
 
     Args:
         alternative: The alternative.
-        rows: What its entities are, and how probable that is, the most probable first.
-        known: The known rows, which know the literals too.
-        numbers: Predicts numbers and dates.
+        rows: Its entities with their probabilities, the most probable first.
+        known: The known rows, with their literals.
+        numbers: The predictor of numbers and dates.
         deadline: When to stop.
     """
     patterns = [fact for fact in alternative.facts if fact.subject is not None]
@@ -77,7 +77,7 @@ def with_numbers(
 def with_values(
     explanation: Explanation, request: SparqlRequest, known: StoreRows, numbers: NumberPredictor, deadline: Deadline
 ) -> Explanation:
-    """Adds the predicted numbers and dates of a row to what explains its entities; a row with predicted values is not known."""
+    """Adds the predicted numbers and dates of a row to the explanation of its entities; a row with predicted values is not known."""
     alternative = next(one for one in request.alternatives if one.query == explanation.query)
     entities = {name: Binding("entity", value, value) for name, value in explanation.assignment.items()}
     answer = explanation.answer
@@ -95,7 +95,7 @@ class _Row:
 
     entities: Bindings
     chance: float
-    """The probability of the entities, and then also of the existence of what is predicted."""
+    """The probability of the entities; later times the probability that the predicted values exist."""
     known: tuple[list[Bindings], ...]
     """The known values of each pattern that has some."""
     lacking: tuple[LiteralFact, ...]
@@ -129,12 +129,12 @@ class _Row:
 
 
 def _sample(number: int, place: int) -> int:
-    """Returns which sample of a predicted value goes with a number: every one once, and two values are not in step."""
+    """Returns the sample of a predicted value with a number: a permutation, a different one for each place."""
     return number * int(pow(7, place)) % SAMPLES  # 7 and the number of samples have no common factor
 
 
 def _predicted(rows: Sequence[_Row], numbers: NumberPredictor) -> list[_Row]:
-    """Returns the rows with samples of what they lack, with one prediction for each relation."""
+    """Returns the rows with samples of their missing values, with one prediction for each relation."""
     ids, shares = numbers.scales.graph.entities.id, (np.arange(SAMPLES) + 0.5) / SAMPLES
     places: dict[str, list[tuple[int, LiteralFact]]] = {}
     for place, row in enumerate(rows):
@@ -183,5 +183,5 @@ def _subject(fact: LiteralFact, row: Bindings) -> str:
 
 
 def _predictable(fact: LiteralFact, row: Bindings, numbers: NumberPredictor) -> bool:
-    """Says whether the value of a pattern can be predicted: a variable, of a relation with a scale, of an entity that the model knows."""
+    """Returns whether the value of a pattern can be predicted: a variable, with a relation that has a scale, of an entity of the model."""
     return fact.value is not None and numbers.predicts(fact.relation) and _subject(fact, row) in numbers.scales.graph.entities

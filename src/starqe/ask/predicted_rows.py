@@ -23,15 +23,15 @@ MOST_CANDIDATES = 1_000
 
 
 def wanted_of(request: SparqlRequest, known: KnownRows, count: int, deadline: Deadline = NEVER) -> list[Wanted]:
-    """Returns what is wanted of each alternative, so that this number of rows can be given."""
+    """Returns the number of candidates to ask for in each alternative, so that there are enough rows."""
     found = []
     for place, alternative in request.predicted:
         values = known.values(place, deadline)
         shown = {*request.shown} >= {variable.name for variable in alternative.query.answers}
-        # Where a row shows only a part of what is found, or known rows are too many to list, more candidates are needed.
+        # If a row shows only some of the variables, or known rows are too many to list, more candidates are needed.
         enough = shown and known.exact and not alternative.labels
         more = max(count, MOST_CANDIDATES)
-        if not alternative.facts:  # else any number of candidates may lack the literals, or have others
+        if not alternative.facts:  # else any number of candidates may lack the literals
             more = count if enough else min(2 * count + known.count, more)
         found.append(Wanted(alternative.query, values, more))
     return found
@@ -45,7 +45,7 @@ def predicted_rows(
     deadline: Deadline = NEVER,
     numbers: NumberPredictor | None = None,
 ) -> Predicted:
-    """Makes rows of the candidates of all alternatives: distinct, without the known ones, the most probable first.
+    """Builds rows from the candidates of all alternatives: distinct, without the known ones, the most probable first.
 
     With ``numbers``, values that are not known are predicted.
     """
@@ -72,12 +72,12 @@ def _rows(
     numbers: NumberPredictor | None,
     deadline: Deadline,
 ) -> Iterator[tuple[Bindings, float]]:
-    """Yields the rows of candidates; a candidate without the literals that are asked for, known or predicted, gives none."""
+    """Yields the rows of candidates; a candidate without the literals of the query, known or predicted, has no row."""
     if not alternative.facts:
         yield from ((_shown(request, row), chance) for row, chance in _entity_rows(alternative, ranked, binder))
         return
     assert isinstance(known, StoreRows), "patterns with literals are answered by a store"
-    if numbers is not None and alternative.predicted:  # of an entity that fits for sure, only the literal may be unknown
+    if numbers is not None and alternative.predicted:  # for a known entity, only the literal may be unknown
         sure = known.entities(alternative, MOST_CANDIDATES, deadline)
         ranked = [*((ids, 1.0) for ids in sure), *((ids, chance) for ids, chance in ranked if ids not in sure)]
     found = list(_entity_rows(alternative, ranked, binder)) if alternative.predicted else [({}, chance) for _, chance in ranked]
@@ -94,7 +94,7 @@ def _shown(request: SparqlRequest, row: Bindings) -> Bindings:
 
 
 def _entity_rows(alternative: Alternative, ranked: Ranked, binder: Binder) -> Iterator[tuple[Bindings, float]]:
-    """Yields what candidates bind, by the names of all variables, with each choice of labels."""
+    """Yields the bindings of candidates, by the names of all variables, with each choice of labels."""
     relations = relation_variables(alternative.query.formula)
     entities = binder.graph.entities
     given = {variable: binder.of_id("entity", entities.id(entity)) for variable, entity in alternative.given}
@@ -113,7 +113,7 @@ def _entity_rows(alternative: Alternative, ranked: Ranked, binder: Binder) -> It
 
 
 def _labels(label: LabelPattern, found: dict[Variable, Binding], binder: Binder) -> list[Binding | None]:
-    """Returns the labels that a row may show in one column; for a label that must not be there, one choice if there is none."""
+    """Returns the labels that a row may show in one column; for a label that must be absent, one empty choice if there is none."""
     subject = found[label.subject] if isinstance(label.subject, Variable) else Binding("entity", label.subject, label.subject)
     vocabulary: Vocabulary = binder.graph.relations if subject.kind == "relation" else binder.graph.entities
     id_ = vocabulary.id(subject.value)

@@ -1,4 +1,4 @@
-"""From a graph to an answerer: training, and the fitting of everything that validation decides."""
+"""From a graph to an answerer: training, and calibration on validation."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ from starqe.reason.predictor.scorer import PredictorScorer
 from starqe.reason.reasoner import Reasoner, check_calibration_fits, fit_reasoner, save_reasoner
 
 VALIDATION = 150
-"""The number of validation queries per shape to fit and to choose by."""
+"""The number of validation queries per shape, for fitting and for the choice of weights."""
 COMPOSED, VALIDATION_COMPOSED = ("2u", "up", "2in", "pin", "2cp"), 40
 """The shapes with union, negation and open values that the mixture is fitted on too, and the number of queries of each."""
 TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
@@ -46,17 +46,17 @@ LARGE = 200_000
 QUESTIONS_OF_LARGE = 400_000
 """The number of questions per epoch of the one-hop predictor of such a graph: it is validated after each."""
 ENCODER_SHARE = 0.5
-"""The share of the training time that the encoder has; the one-hop predictor has the rest."""
+"""The encoder's share of the training time; the one-hop predictor has the rest."""
 LEAST_TRAINING = 0.2
-"""The share of the time that is spent on training even if drawing and calibration leave less."""
+"""The minimum share of the time for training, even if sampling and calibration leave less."""
 HELD_OUT = 0.05
-"""The share of its train statements that a graph without a validation split gives up for one."""
+"""The share of train statements that become the validation split of a graph without one."""
 VALIDATION_SHARE = 0.03
 """The share of the time that one validation of the encoder may take: a short fit validates on fewer queries."""
 CALIBRATION_SHARE = 0.25
 """The share of the time that calibration may take: if all validation queries take longer, it is fitted on fewer."""
 LEAST_CALIBRATION = 5
-"""The number of validation queries per shape and direction that calibration is fitted on even then."""
+"""The minimum number of validation queries per shape and direction for calibration, even then."""
 PROBED = 8
 """The number of queries per shape on which the cost of validation and calibration is measured."""
 
@@ -98,7 +98,7 @@ def calibrate(
     step: Callable[[float], None] = lambda _: None,
     seconds: float | None = None,
 ) -> Answerer:
-    """Fits what validation decides (one-hop calibration, mixture, probabilities) and keeps it in the run: it can be asked then.
+    """Fits one-hop calibration, mixture and probabilities on validation, and saves them in the run: it can be asked then.
 
     Args:
         run: The run of a trained encoder.
@@ -107,8 +107,8 @@ def calibrate(
         validation: Queries of the split valid; sampled as people ask them if left out.
         settings: How the executor works.
         seed: Decides what is sampled.
-        step: Called with the share of the work that is done.
-        seconds: About the time that it may take; as many of the queries of each shape are used as fit, but some of each. All if left out.
+        step: Called with the progress, from 0 to 1.
+        seconds: The approximate time limit; as many queries of each shape are used as fit, but some of each. All if left out.
 
     Raises:
         MismatchError: The predictor was trained on another graph.
@@ -173,13 +173,13 @@ def fit(
     Args:
         graph: The graph; without a validation split, some of its train statements become one.
         out: The folder of the run.
-        minutes: The time for everything. What is not training is measured, and training has the rest, but at least `LEAST_TRAINING`.
+        minutes: The time for everything. The other stages are measured, and training has the rest, but at least `LEAST_TRAINING`.
         seed: Decides everything that is random.
-        resume: Continue what is there, wherever it was interrupted.
+        resume: Continue an interrupted fit.
         note: Called with every stage and its progress.
-        spent: The seconds of the time that have gone already, such as for reading the graph.
-        memory: The bytes that the process may take; what is free if left out. Training that does not fit is refused.
-        before: The run to go on from: what it knows is kept, and what is new begins as the mean of what fills the same places.
+        spent: The seconds that were used before, such as for reading the graph.
+        memory: The memory limit of the process, in bytes; the free memory if left out. Training that does not fit is refused.
+        before: The run to continue from: its rows are kept, and a new row starts as the mean of those that fill the same places.
 
     Raises:
         InputError: Nothing of the graph can be held out.

@@ -24,7 +24,7 @@ from starqe.reason.probability import FEATURES, answer_features, probabilities
 MOST_PREDICTED = 100
 """Maximum number of predicted answers if neither top nor LIMIT is given."""
 CUT = "not every candidate was tried (the search was cut), so better predictions may exist"
-"""The note to predictions of a query whose candidates are too many."""
+"""The note on predictions of a query with too many candidates."""
 _BATCH = 32
 _KEPT, _KEPT_OF_EACH = 256, 1_000  # number of cached rankings, and candidates of each
 
@@ -34,7 +34,7 @@ Ranked = list[tuple[tuple[int, ...], float]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A query, its known answers, and how many candidates are wanted beside them."""
+    """A query, its known answers, and the number of candidates wanted apart from them."""
 
     query: Query
     known: IntArray  # (n, A) the values of the answer variables
@@ -108,7 +108,7 @@ class Ranking:
         tables = [stack([table for _, table in of_shape]) for of_shape in by_shape.values()]
         numbers = [i for of_shape in by_shape.values() for i, _ in of_shape]
         shapes = [shape for shape, of_shape in by_shape.items() for _ in of_shape]
-        # A client that asks for few often asks for more, or for reasons, next.
+        # A client that asks for few answers often asks for more, or for explanations, next.
         most = max(MOST_PREDICTED, *(wanted[i].count for i in numbers))
         size = len(self._graph.entities)
         known = [ids[ids < size] for ids in (wanted[i].known[:, 0] for i in numbers)]  # others are newer than the model
@@ -134,7 +134,7 @@ class Ranking:
 
 
 def tables_of(query: Query, graph: Graph) -> list[QueryTable]:
-    """Returns a query as the mixture takes it: one table for each part of its disjunctive normal form.
+    """Returns a query for the mixture: one table for each part of its disjunctive normal form.
 
     An empty list if the executor alone ranks it: it has several answer variables, a negation, what must be a fact, or a part without
     a shape.
@@ -158,8 +158,8 @@ def either(rankings: Sequence[Ranked]) -> Ranked:
 def tuple_probabilities(fitted: Logistic, truths: FloatArray, known: int) -> FloatArray:
     """Computes the probabilities of candidates that the executor alone has ranked, in descending order of truth: (K,).
 
-    There is no fit of their own for formulas beyond shapes. They get that of the class "mixed", with the logarithm of the truth as
-    the score, and the share among the candidates that were found. A probability never exceeds the truth, and never rises along the ranking.
+    Formulas beyond shapes have no fit of their own. They use that of the class "mixed", with the logarithm of the truth as
+    the score, and the share among the candidates found. A probability never exceeds the truth, and never rises along the ranking.
     """
     if not len(truths):
         return np.empty(0)

@@ -152,7 +152,7 @@ def term_key(term: Term) -> tuple[int, str]:
 
 
 def formula_key(formula: Formula) -> Key:
-    """Sorts atoms by head, relation, tail and pairs, and before what is composed of them."""
+    """Sorts atoms by head, relation, tail and pairs; compositions come after atoms."""
     match formula:
         case Atom():
             return (0, tuple(term_key(term) for term in formula.terms), formula.inverted, formula.fact)
@@ -259,7 +259,7 @@ def disjuncts(formula: Formula, most: int = 16) -> list[tuple[Atom, ...]] | None
 
 
 def substitute(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """Returns the formula with every position replaced by what the function makes of it."""
+    """Returns the formula with every position replaced by the function."""
     match formula:
         case Atom():
             pairs = tuple((change(relation), change(value)) for relation, value in formula.qualifiers)

@@ -1,4 +1,4 @@
-"""Statements with a gap: one part of each is missing, and asked for."""
+"""Statements with a gap: one part of each is missing, and is the question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -275,7 +275,7 @@ MORE_SHAPES: Mapping[str, Shape] = _parsed(
 """Shapes of the later literature: longer paths and intersections, union, negation, and qualifier values that are variables."""
 
 ALL_SHAPES: Mapping[str, Shape] = {**SHAPES, **MORE_SHAPES}
-"""Every shape that has a name here."""
+"""All named shapes."""
 
 INVERSE = Shape.parse("1p-inverse", "?>A")
 """The inverse one-hop query: which heads have this tail?"""

@@ -117,7 +117,7 @@ def reified_shape(shape: Shape, counts: Sequence[int]) -> Shape:
 
 
 def _free(letter: str, shape: Shape) -> str:
-    """Returns a prefix of names that no node of the shape begins with."""
+    """Returns a prefix that no node name of the shape starts with."""
     prefix = letter
     while any(node.startswith(prefix) for node in shape.nodes):
         prefix += letter

@@ -28,12 +28,12 @@ FORMAT, VERSION = "starqe answering", 3
 HEADER = "answering.json"
 PREDICTOR = "predictor"
 """The folder of the one-hop predictor inside a run."""
-OLD_FORMAT, OLD_HEADER = "starqe reasoning", "reasoning.json"  # until version 1: all but the probabilities of answers
+OLD_FORMAT, OLD_HEADER = "starqe reasoning", "reasoning.json"  # up to version 1: everything except the probabilities of answers
 
 MIN_STATEMENTS = 50
 """Probabilities fitted on fewer validation statements count as not calibrated: a share of 50 cases has a standard error of up to 0.07."""
 MIN_POSITIVES = 20
-"""The same for the candidates that came true: with fewer, the dependence of the share on the score cannot be estimated."""
+"""The same for candidates that are correct: with fewer, the slope of the fit cannot be estimated."""
 
 RankedBy = Literal["mixture", "encoder"]
 """The scorer of answers that are not known."""
@@ -48,7 +48,7 @@ class Evidence:
     candidates: int
     """Cases: the best candidates of the validation queries."""
     positives: int
-    """Cases that came true."""
+    """Cases in which the candidate is correct."""
 
     def __post_init__(self) -> None:
         if any(type(count) is not int or count < 0 for count in (self.statements, self.candidates, self.positives)):
@@ -126,8 +126,8 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
 def load_calibration(folder: Path, graph: Graph) -> Calibration:
     """Reads the calibration of a run on this graph.
 
-    A calibration in the folder of the predictor came with the predictor, and the command that put both there was killed before it
-    replaced the calibration of the run. So it counts.
+    A calibration in the predictor's folder was saved with the predictor, by a command that was killed before it
+    replaced the calibration of the run. So it is the current one.
 
     Raises:
         StorageError: The run was not calibrated, or the file is damaged.

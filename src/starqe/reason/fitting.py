@@ -1,7 +1,7 @@
-"""Fits what validation decides, with train alone as known: which of the best candidates hold once validation statements are added?
+"""Fits parameters on validation, with train alone as known: which of the best candidates hold once validation statements are added?
 
 In this order: the probability of a single predicted fact, the levels of predicted numbers (`starqe.reason.numbers`), the weights of
-the mixture of encoder and executor, and the probability of an answer. In large graphs all of them look at the best candidates only.
+the mixture of encoder and executor, and the probability of an answer. In large graphs all of them use the best candidates only.
 
 B questions or queries · K candidates · V entities.
 """
@@ -36,13 +36,13 @@ from starqe.reason.probability import answer_features, best_candidates, candidat
 from starqe.seed import derive
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
-"""The weights of the executor that are tried; the encoder has the rest."""
+"""The executor weights that are tried; the encoder's weight is 1 minus the executor's."""
 FACTS = 2_000
 """The number of questions that the probability of single facts is fitted on."""
 FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
 """The number of best candidates per question (single facts) and per query (answers) that the fits learn from."""
 _BATCH, _FACT_BATCH = 64, 256
-_LISTED_BATCH = 16  # in large graphs: a batch may take a second, and time is looked at after each
+_LISTED_BATCH = 16  # in large graphs: a batch may take a second, and the clock is checked after each
 
 
 def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int = 0) -> Logistic:
@@ -117,7 +117,7 @@ def fit_weights(
 
 
 class _Clock:
-    """Says when the time for one table is up; the first batch is always done."""
+    """Limits the time for one table; the first batch is always done."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
@@ -164,7 +164,7 @@ def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: Qu
 
 
 def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: QueryTable, task: Task, clock: _Clock) -> FloatArray:
-    """Computes the same from the best candidates: hard answers compete with those that the executor lists or the encoder ranks first."""
+    """Computes the same in large graphs: hard answers compete with the candidates of the executor and the encoder."""
     found = [np.empty((0, len(WEIGHTS)))]
     for batch in clock.batches(len(task.rows), _batch(graph)):
         parts = [(table, task.rows[batch])]
@@ -186,7 +186,7 @@ def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: Q
 def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable], seconds: float | None = None) -> AnswerProbability:
     """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
 
-    It stops after the given seconds, with queries of every shape; without, all queries are used.
+    It stops after the given seconds, and has used queries of every shape by then; without a limit, all queries are used.
 
     Raises:
         QueryError: No validation query has a hard answer.

@@ -20,7 +20,7 @@ FEATURES = ("mean log odds", "log share of entities that have a value", "log num
 LEAST_CASES = 20
 """With fewer validation values of entities that have none in train, the probability is not fitted."""
 MOST_CASES = 300_000
-"""The number of cases to fit on, about."""
+"""The approximate number of cases to fit on."""
 _SMOOTHING = 0.5
 
 
@@ -33,7 +33,7 @@ class HasValue:
     holders: BoolArray
     """Which entities have a value: (scales, E)."""
     own: IntArray
-    """The trait that a scale is about, which does not count: (scales,)."""
+    """The trait of each scale's own relation, which is ignored: (scales,)."""
     logistic: Logistic | None = None
 
     @classmethod
@@ -96,7 +96,7 @@ class HasValue:
 def fit_has_value(graph: Graph, relations: IntArray, seed: int = 0) -> Logistic | None:
     """Fits the probability: which entities without a value in train have one with valid? None if there are too few cases.
 
-    Of a large graph, a share of the entities without a value in either is drawn, and the bias is corrected for that.
+    In a large graph, only a sample of the entities without a value in either is used, and the bias is corrected for it.
     """
     made = HasValue.of(graph, graph.known(["train"]), relations)
     valid = graph.known(["valid"]).rows

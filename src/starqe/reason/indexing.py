@@ -19,21 +19,21 @@ from starqe.reason.calibration import PREDICTOR
 from starqe.reason.predictor.run import AnyRun, PredictorRun, open_run
 
 INDEXED_FROM = 1_000_000
-"""The number of entities from which on a fit builds indexes: below, exact search is fast enough."""
+"""A fit builds indexes from this number of entities on; for smaller graphs, exact search is fast enough."""
 QUERIES = 210
-"""The number of sampled queries that an index is measured by."""
+"""The number of sampled queries on which an index is measured."""
 
 
 def build_indexes(folder: Path, seed: int = 0, step: Callable[[float], None] = lambda _: None) -> dict[str, Measured]:
-    """Builds the index of a run, and that of the predictor inside it; those that are there are replaced.
+    """Builds the index of a run, and that of the predictor inside it; existing ones are replaced.
 
     Args:
         folder: The folder of a run of any kind.
         seed: Decides what is sampled.
-        step: Called with the share of the work that is done.
+        step: Called with the progress, from 0 to 1.
 
     Returns:
-        What was measured, by the kind of model.
+        The measurements, by kind of model.
 
     Raises:
         InputError: There are too few entities.
@@ -79,7 +79,7 @@ def index_run(run: AnyRun, seed: int = 0, step: Callable[[float], None] = lambda
 
 
 Model = tuple[torch.Tensor, Callable[[], torch.Tensor]]
-"""The vectors of sampled queries, and what returns the rows of the entities."""
+"""The vectors of sampled queries, and a function that returns the rows of the entities."""
 
 
 def _encoder_queries(run: Run, seed: int) -> Model:

@@ -1,6 +1,6 @@
-"""The truths of all entities at one node of one question, of which only the best are listed.
+"""The truths of all entities at one node of one question; only the best are listed.
 
-The others have a bound, and each of them can be asked for. A row that lists all entities is the dense row of small graphs, and the
+For the others there is a bound, and a function that computes them. A row that lists all entities is the dense row of small graphs, and the
 reference in tests. B queries · n listed entities · V entities.
 """
 
@@ -33,7 +33,7 @@ class Prediction:
     cap: float = 1.0
     join: Join | None = None
     weight: float = 1.0
-    """What is joined to every probability."""
+    """The operation and the weight that are applied to every probability."""
 
     def __call__(self, ids: IntArray) -> Tensor:
         """Returns the truths of some entities: (n,)."""
@@ -56,19 +56,19 @@ class Listed:
     values: Tensor  # (n,)
     ids: IntArray | None = None  # (n,) ascending; None if all entities are listed
     rest: float = 0.0
-    """The most that any entity has that is not listed."""
+    """Upper bound on the truth of every entity that is not listed."""
     source: Source | None = None
-    """The truths of entities that are not listed; without it, they are all equal to the rest."""
+    """Computes the truths of entities that are not listed; without it, they are all equal to ``rest``."""
 
     @property
     def most(self) -> float:
-        """The largest truth, or the bound on it."""
+        """The largest truth, or an upper bound on it."""
         listed = float(self.values.amax()) if len(self.values) else 0.0
         return listed if self.ids is None else max(listed, self.rest)
 
     @property
     def facts(self) -> IntArray:
-        """The entities that are quite true: (n,)."""
+        """The entities with truth 1: (n,)."""
         place = np.flatnonzero(self.values.numpy() >= 1)
         return place if self.ids is None else self.ids[place]
 
@@ -112,7 +112,7 @@ class Listed:
         return Listed(values, both[order], self.rest, self.source)
 
     def weighed(self, join: Join, weight: Tensor) -> "Listed":
-        """Joins the same condition to all entities: ()."""
+        """Joins one condition, the same for all entities: ()."""
         source = self.source
         joined: Source | None = None
         if isinstance(source, Prediction) and source.join is None:
@@ -122,12 +122,12 @@ class Listed:
         return Listed(join(self.values, weight, None), self.ids, _number(join, self.rest, float(weight)), joined)
 
     def negated(self, slack: float) -> "Listed":
-        """Returns 1 less the most that each truth can be."""
+        """Returns 1 minus the upper bound of each truth."""
         values = self.values.clamp_min(slack).neg_().add_(1)
         return Listed(values, self.ids, 1 - slack, None if self.ids is None else lambda ids: 1 - self.at(ids).clamp_min(slack))
 
     def best(self, count: int, entities: int) -> tuple[Tensor, IntArray, float]:
-        """Returns the largest truths with their entities, and the most of all others. (k,), (k,)."""
+        """Returns the largest truths with their entities, and an upper bound for all others. (k,), (k,)."""
         row = self
         if self.ids is not None and len(self.ids) < entities and (len(self.ids) < count or self._least(count) < self.rest):
             row = self._with_others(count, entities)
@@ -137,7 +137,7 @@ class Listed:
         return values[:count], ids[:count], rest if row.ids is None or len(row.ids) == entities else max(rest, self.rest)
 
     def kept(self, count: int) -> "Listed":
-        """Returns the same truths with fewer of them listed: the best, and all that facts make true."""
+        """Returns the same truths with fewer listed: the best, and all that are facts."""
         if self.ids is None or len(self.ids) <= count:
             return self
         least = self._least(count)
@@ -151,7 +151,7 @@ class Listed:
         return float(self.values.topk(count).values[-1])
 
     def _with_others(self, count: int, entities: int) -> "Listed":
-        """Lists some more entities: the bound says nothing about which of them are good."""
+        """Lists some more entities, in any order: the bound does not say which of them are best."""
         assert self.ids is not None
         others = np.setdiff1d(np.arange(min(entities, count + 1 + len(self.ids))), self.ids)[: count + 1]
         ids = np.concatenate([self.ids, others])
@@ -162,7 +162,7 @@ class Listed:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """How true every entity is as an answer, and how sure that is."""
+    """The truth of every entity as an answer, with a bound on the error."""
 
     values: Tensor  # (B, V) in [0, 1]
     slack: Tensor  # (B,)
@@ -170,13 +170,13 @@ class Result:
 
     @property
     def approximate(self) -> Tensor:
-        """Whether candidates were left out that could matter: (B,) bool."""
+        """Whether skipped candidates could change the result: (B,) bool."""
         return self.slack > 0
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How true entities are as answers, the best of them listed, and how sure that is."""
+    """The truths of entities as answers, the best of them listed, with a bound on the error."""
 
     rows: list[Listed]
     slack: Tensor  # (B,) as in `Result`
@@ -199,7 +199,7 @@ def joined(join: Join, one: Listed, other: Listed, slacks: tuple[float, float] =
         join: A norm, or its dual.
         one: Truths.
         other: Truths.
-        slacks: Entities of each that are not truer than its slack may be as true as it.
+        slacks: For each, an entity with a truth up to its slack may be as true as the slack.
 
     Returns:
         The joined truths, and their slack.
@@ -209,7 +209,7 @@ def joined(join: Join, one: Listed, other: Listed, slacks: tuple[float, float] =
     slack = 0.0
     if max(slacks) > 0:
         slack = largest_open(values, join(left.clamp_min(slacks[0]), right.clamp_min(slacks[1]), None))
-        if ids is not None:  # an entity that is not listed may be below the slack of one, and as true as the bound of the other
+        if ids is not None:  # an entity that is not listed may reach the slack of one and the bound of the other
             most = max(one.rest, slacks[0]), max(other.rest, slacks[1])
             slack = max(slack, _number(join, slacks[0], most[1]) if slacks[0] else 0, _number(join, most[0], slacks[1]) if slacks[1] else 0)
     if ids is None:
@@ -221,7 +221,7 @@ def joined(join: Join, one: Listed, other: Listed, slacks: tuple[float, float] =
 def greatest(rows: Sequence[Listed]) -> Listed:
     """Returns the largest of several truths of each entity.
 
-    Listed are those that are not below any bound: what another row does not list cannot change them.
+    It lists entities that are not below any bound: rows that do not list them cannot change them.
     """
     if len(rows) == 1:
         return rows[0]
@@ -243,11 +243,11 @@ def greatest(rows: Sequence[Listed]) -> Listed:
 
 
 def _greatest_source(rows: Sequence[Listed]) -> Source:
-    """Returns what computes the largest truths of any entities; predictions that were made together are computed together."""
+    """Returns the function that computes the largest truths of any entities; predictions of one batch are computed together."""
     groups: dict[object, list[Prediction]] = {}
     others = []
     for row in rows:
-        if isinstance(row.source, Prediction):  # it gives what is listed, too
+        if isinstance(row.source, Prediction):  # it computes the listed truths, too
             groups.setdefault((row.source.scores, row.source.join, row.source.cap), []).append(row.source)
         else:
             others.append(row)

@@ -12,7 +12,7 @@ from starqe.ragged import BoolArray, FloatArray
 
 STEPS = 50
 MOST = 1e6
-"""Weights that are read are smaller than this: larger ones are not numbers that were fitted."""
+"""Upper limit on stored weights: larger numbers do not come from a fit."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Logistic:
 
     @classmethod
     def read(cls, content: Mapping[str, Any], features: int, where: Path) -> "Logistic":
-        """Reads what `written` returns, for this number of features.
+        """Reads the output of `written`, for this number of features.
 
         Raises:
-            StorageError: There are other numbers in it.
+            StorageError: It has other keys, or numbers that are not valid.
         """
         weights, bias = content.get("weights"), content.get("bias")
         numbers = [*weights, bias] if isinstance(weights, list) else []
@@ -53,7 +53,7 @@ def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> 
 
     Args:
         features: The features of each case. (n, k)
-        truth: Whether it came true. (n,) bool
+        truth: Whether each case is true. (n,) bool
         ridge: The penalty; that of the bias is tiny, and keeps it finite if all cases are equal.
     """
     design = np.concatenate([features, np.ones((len(features), 1))], axis=1).astype(float)  # (n, k+1)

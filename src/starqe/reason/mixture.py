@@ -30,11 +30,11 @@ from starqe.seed import generator
 CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed", "union", "negation", "open value")
 """The classes of shapes; see `shape_class`."""
 FIRST_CLASSES = CLASSES[:5]
-"""The classes of calibrations of earlier versions, which have the weight of "mixed" for all others."""
+"""The classes of earlier versions; in their calibrations, all other classes have the weight of "mixed"."""
 CANDIDATES = 128
-"""The least number of best entities of the encoder that are candidates."""
+"""The minimum number of candidates that come from the encoder."""
 SAMPLE = 256
-"""The number of entities by which the normaliser counts all that are no candidates."""
+"""The number of random entities from which the normaliser of all non-candidates is estimated."""
 _LEAST = 1e-12  # a truth of 0 has no logarithm
 
 
@@ -92,7 +92,7 @@ ENCODER, EXECUTOR, EVEN = (Weights(dict.fromkeys(CLASSES, weight)) for weight in
 
 @runtime_checkable
 class Encoding(Protocol):
-    """What scores whole queries: an encoder."""
+    """Scores whole queries: an encoder."""
 
     def scores_of(self, parts: Sequence[Part], out: Tensor) -> Tensor:
         """Returns the scores of all entities for rows of several tables, part after part: (B, V)."""
@@ -101,7 +101,7 @@ class Encoding(Protocol):
         """Yields the same scores, some entities at a time, with the first entity of each block: (B, n)."""
 
     def nearest(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Nearest:
-        """Finds the entities with the best scores, besides those that do not compete."""
+        """Finds the entities with the best scores, excluding those in ``without``."""
 
     @property
     def entities(self) -> int:
@@ -110,7 +110,7 @@ class Encoding(Protocol):
 
 @runtime_checkable
 class Executing(Protocol):
-    """What derives answers edge by edge: an executor."""
+    """Derives answers edge by edge: an executor."""
 
     def truths_of(self, parts: Sequence[Part], out: Tensor | None = None, deadline: Deadline = NEVER) -> Result:
         """Returns the truths of all entities for rows of several tables, part after part, and the slack."""
@@ -136,7 +136,7 @@ class Mixture:
         return out
 
     def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None, deadline: Deadline = NEVER) -> Best:
-        """Finds the best entities for rows of several tables, part after part, besides those that do not compete.
+        """Finds the best entities for rows of several tables, part after part, excluding those in ``without``.
 
         Where truths are rows over all entities, the encoder's scores are mixed in block by block. Where only the best are listed,
         these and the encoder's best are the candidates; a sample of all others completes the normaliser.
@@ -154,7 +154,7 @@ class Mixture:
             return self._listed_best(parts, weights, truths, count, without)
 
     def _dense_best(self, parts: Sequence[Part], weight: Tensor, truths: Rows, count: int, without: Sequence[IntArray] | None) -> Best:
-        """Finds the best entities block by block; the encoder's normaliser is taken off at the end."""
+        """Finds the best entities block by block; the encoder's normaliser is subtracted at the end."""
         total, ceiling = LogSum(len(weight)), torch.full((len(weight),), -torch.inf)
         dense = Result(torch.stack([row.dense(self._encoder.entities) for row in truths.rows]), truths.slack)
         best = retrieve(self._blocks(parts, weight, dense, total, ceiling), len(weight), count, without)
@@ -177,17 +177,17 @@ class Mixture:
 
     @cached_property
     def _sample(self) -> IntArray:
-        """Entities that stand for all that are no candidates."""
+        """Random entities from which the normaliser of all non-candidates is estimated."""
         size = self._encoder.entities
         return np.sort(generator(0, "sample of entities").choice(size, min(size, SAMPLE), replace=False))
 
     def encoder_share(self, table: QueryTable, row: int, entity: int) -> float:
-        """Returns the encoder's view of an answer alone: its share; those of all entities add up to 1."""
+        """Returns the encoder's softmax probability of an answer."""
         near = self._encoder.nearest([(table, np.array([row]))], CANDIDATES)
         return float((near.at(np.array([0]), np.array([entity]))[0, 0] - near.best.log_normaliser[0]).exp())
 
     def _truths(self, parts: Sequence[Part], weights: Sequence[float], count: int, deadline: Deadline) -> Rows:
-        """Asks the executor, where it has a weight; elsewhere every truth is 1."""
+        """Asks the executor if it has a weight; otherwise every truth is 1."""
         whole = Rows([everywhere(1)] * len(weights), torch.zeros(len(weights)))
         asked = [part for part in parts if self.weights.of(part[0].shape)]
         if asked:
@@ -199,8 +199,8 @@ class Mixture:
     def _blocks(
         self, parts: Sequence[Part], weight: Tensor, truths: Result, total: LogSum, ceiling: Tensor
     ) -> Iterator[tuple[int, Tensor]]:
-        """Yields the mixed scores, and adds up what the encoder's normaliser and the ceiling need. (B, n)."""
-        asked = bool(weight.min() < 1)  # else the encoder has no weight, and needs no normaliser
+        """Yields the mixed scores, and updates the encoder's normaliser and the ceiling. (B, n)."""
+        asked = bool(weight.min() < 1)  # else the encoder has no weight and needs no normaliser
         encoded = self._encoder.blocks(parts) if asked else dense_blocks(torch.zeros_like(truths.values))
         open_rows, log_slack = truths.slack > 0, log_truth(truths.slack[:, None].clone())
         any_open = bool(open_rows.any())
@@ -209,7 +209,7 @@ class Mixture:
                 total.add(scores.clone())
             own = log_truth(truths.values[:, start : start + scores.shape[1]])
             scores.mul_(1 - weight)
-            if any_open:  # entities up to the slack may be as true as it
+            if any_open:  # entities with a truth up to the slack may be as true as the slack
                 most = torch.where(own < log_slack, torch.addcmul(scores, weight, log_slack), -torch.inf).amax(1)
                 torch.maximum(ceiling, torch.where(open_rows, most, -torch.inf), out=ceiling)
             yield start, scores.addcmul_(weight, own)
@@ -223,7 +223,7 @@ class _Candidates:
     scores: Tensor  # (n,)
     log_normaliser: Tensor  # () the logarithm of Σ exp(score) over all entities that compete; that of others is estimated from a sample
     ceiling: float
-    """The most that any other entity can have, or one whose truth is only a lower bound."""
+    """Upper bound on the score of all other entities, and of entities whose truth is only a lower bound."""
 
 
 def _candidates(
@@ -233,13 +233,13 @@ def _candidates(
 
     Args:
         row: The truths.
-        slack: How true entities up to it may be.
+        slack: Entities with a truth up to it may be as true as it.
         weight: The weight of the executor.
         near: The best entities of the encoder; None if it has no weight.
         place: The query among those of the encoder.
-        without: The entities that do not compete, ascending.
-        sample: Entities that stand for all that are no candidates.
-        entities: The number of all.
+        without: The excluded entities, ascending.
+        sample: Random entities from which the normaliser of all non-candidates is estimated.
+        entities: The number of all entities.
     """
     ranked, scores, total = np.empty(0, np.int64), torch.empty(0), torch.zeros(())
     if near is not None and weight < 1:

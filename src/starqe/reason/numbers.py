@@ -19,11 +19,11 @@ from starqe.reason.predictor.scorer import PredictorScorer
 
 SHARES = (0.5, 0.8, 0.95)
 """The probabilities of the intervals that are checked."""
-_LOOKED_AT = 200  # the number of values that say how those of a relation are written
+_LOOKED_AT = 200  # the number of values by which the usual datatype and unit of a relation are determined
 LEAST_NUMBERS = 100
 """Relations with fewer values in validation are calibrated together; and with fewer in all, nothing is calibrated."""
 UNCHANGED = Levels((0.0, 1.0))
-"""The levels of what is not calibrated."""
+"""The levels of predictions that are not calibrated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class NumberPredictor:
 
     @classmethod
     def of(cls, scorer: object, levels: Mapping[str, Levels] | None = None) -> "NumberPredictor | None":
-        """Makes one of a scorer that knows scales; None for any other scorer."""
+        """Returns the predictor of a scorer that has scales; None for any other scorer."""
         scales = scorer.predictor.scales if isinstance(scorer, PredictorScorer) else None
         return cls(scorer, scales, levels or {}) if isinstance(scorer, PredictorScorer) and scales is not None else None
 
     def predicts(self, relation: str) -> bool:
-        """Says whether the values of a relation are predicted."""
+        """Returns whether the values of a relation are predicted."""
         relations = self.scales.graph.relations
         return relation in relations and bool(self.scales.relation[relations.id(relation)] >= 0)
 
@@ -57,7 +57,7 @@ class NumberPredictor:
         return self.of_gaps(gaps)
 
     def existence(self, heads: Sequence[int], relation: str) -> FloatArray:
-        """Returns the probability that each entity, of which no value is known, has one: (n,)."""
+        """Returns the probability that each entity without a known value has one: (n,)."""
         if self.has_value is None:
             return np.ones(len(heads))
         scale = int(self.scales.relation[self.scales.graph.relations.id(relation)])
@@ -98,7 +98,7 @@ def number_statements(graph: Graph, split: str, limit: int | None = None) -> tup
 
 
 def fit_levels(scorer: object, limit: int = 20_000) -> dict[str, Levels]:
-    """Calibrates predicted numbers and dates by the shares of the predictions that the values in validation are below.
+    """Calibrates predicted numbers and dates by the quantiles at which the validation values lie.
 
     Relations with few values in validation are calibrated together.
     """
@@ -162,7 +162,7 @@ def number_rows(numbers: NumberPredictor, split: str = "test", limit: int | None
     """Predicts the numbers and dates of a split, all qualifiers given, and compares with the median of each relation in train.
 
     Args:
-        numbers: Predicts.
+        numbers: The predictor.
         split: Whose statements are predicted.
         limit: The number of statements, evenly spaced; all if left out.
 

@@ -20,7 +20,7 @@ FEATURES = ("score", "log share", "log rank", "log known answers", *CLASSES)
 
 
 def best_candidates(scorer: Scorer, table: QueryTable, rows: IntArray, known: Sequence[IntArray], count: int, entities: int) -> Best:
-    """Finds the best entities that are not known, by dense scores where a scorer has nothing else."""
+    """Finds the best entities that are not known; a scorer without its own search is searched by dense scores."""
     if isinstance(scorer, Retriever):
         return scorer.best([(table, rows)], count, known)
     with torch.inference_mode():
@@ -38,7 +38,7 @@ def answer_features(shapes: Sequence[Shape], best: Best, known: Sequence[int]) -
 
 
 def candidates_exist(features: FloatArray) -> BoolArray:
-    """Returns which of the candidates there are; queries may have fewer than others: (B, K)."""
+    """Returns which candidates exist; some queries have fewer than K: (B, K)."""
     return np.isfinite(features[:, :, 0])
 
 

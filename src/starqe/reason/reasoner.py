@@ -58,11 +58,11 @@ class Reasoner:
 
     @property
     def rules(self) -> RuleBook | None:
-        """The rules that predictions of single facts count, if any."""
+        """The rules that are added to predictions of single facts, if any."""
         return self.one_hop.rules if isinstance(self.one_hop, PredictorScorer) else None
 
     def numbers(self, splits: Collection[str]) -> NumberPredictor | None:
-        """Returns what predicts numbers and dates, with the statements of these splits as known; None if the run knows entities only."""
+        """Returns the predictor of numbers and dates, with the statements of these splits as known; None if the run has only entities."""
         made = NumberPredictor.of(self.one_hop, self.levels)
         if made is None:
             return None
@@ -118,7 +118,7 @@ RANKED_BY: Mapping[str, Callable[[Reasoner], Scorer]] = {
 
 
 def check_calibration_fits(run: Run, predictor: PredictorRun | None, settings: ReasonSettings, memory: int | None) -> None:
-    """Checks that calibration fits into memory: weights (as far as there are some already) and scores.
+    """Checks that calibration fits into memory: the weights that exist already, and scores.
 
     Args:
         run: The run of the encoder.
@@ -173,8 +173,8 @@ def save_reasoner(
 ) -> None:
     """Saves what was fitted in the run folder, with its predictor and the probabilities of answers.
 
-    The run can be asked at every moment. Another predictor comes with its calibration, in one step; then the calibration of the run
-    is replaced in one step, and the copy that came with the predictor is removed.
+    The run can be asked at any moment. A new predictor is put in place with its calibration, in one step; then the calibration of the run
+    is replaced in one step, and the copy beside the predictor is removed.
 
     Raises:
         StorageError: The folder cannot be written.

@@ -28,7 +28,7 @@ ERRORS: Mapping[int, str] = {
     500: "Internal error; the log has details under the id of the message.",
     503: "The service is overloaded. Retry-After says when to try again.",
 }
-"""Status -> what it means, for all routes that answer queries."""
+"""Status -> meaning, for all routes that answer queries."""
 
 
 Prefix = Annotated[str, Query(max_length=200, description="The beginning of a label, a word of it, or an identifier; in any case.")]
@@ -108,7 +108,7 @@ def _add_questions(router: APIRouter) -> None:
 
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
-        """Reads a query without answering it."""
+        """Parses a query without answering it."""
         service = service_of(client)
         return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), service.answerer.graph))
 
@@ -123,7 +123,7 @@ def _add_questions(router: APIRouter) -> None:
 
 
 def _add_look_ups(router: APIRouter) -> None:
-    """Adds the routes that show what the graph has."""
+    """Adds the routes that describe the graph."""
 
     @router.get("/entities")
     async def entities(client: Request, prefix: Prefix = "", count: Annotated[int, COUNT] = 10) -> bodies.Entities:

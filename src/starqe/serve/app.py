@@ -32,9 +32,9 @@ def create_app(answerer: Answerer | Loaded, settings: ServeSettings | None = Non
     """Creates the service of an answerer: its routes, its limits and its page.
 
     Args:
-        answerer: Answers; or a run that was loaded with its settings.
+        answerer: The answerer, or a run that was loaded with its settings.
         settings: Access and limits.
-        load: Reads the run again, so that another one can take its place.
+        load: Loads the run again, for a reload.
     """
     first = answerer if isinstance(answerer, Loaded) else Loaded(answerer, settings or ServeSettings())
     runs = Runs(first, load)
@@ -101,7 +101,7 @@ def _add_reload(app: FastAPI, runs: Runs) -> None:
 
     @app.post("/reload", tags=["watching"], responses=documented(*more))
     async def reload(client: Request) -> Health:
-        """Loads the run again, and lets it answer from then on; no request is lost. Only for clients with a token."""
+        """Loads the run again and switches to it; no request is lost. Only for clients with a token."""
         if service_of(client).settings.token is None:
             raise HttpError(403, "only a service with a token can be reloaded over HTTP. Send the process SIGHUP instead", "NoToken")
         await runs.reload()
@@ -109,7 +109,7 @@ def _add_reload(app: FastAPI, runs: Runs) -> None:
 
 
 def _add_description(app: FastAPI) -> None:
-    """Serves the OpenAPI description. It is written once: the framework would write it in the event loop for every request."""
+    """Serves the OpenAPI description. It is generated once: the framework would generate it in the event loop for every request."""
 
     @functools.cache
     def written() -> bytes:

@@ -57,7 +57,7 @@ class OneAnswer(Named):
 
 
 class Bound(Named):
-    """What one column of a row holds."""
+    """The value of one column of a row."""
 
     kind: str = Field(examples=["entity"])
     """entity, relation, literal or other."""
@@ -72,14 +72,14 @@ class Bound(Named):
 
 
 class Row(OneAnswer):
-    """An answer with all that was asked for. ``entity``, ``label`` and ``iri`` are those of the first column."""
+    """An answer with all its columns. ``entity``, ``label`` and ``iri`` are those of the first column."""
 
     iri: str
     """The first column in RDF: an IRI, or a blank node."""
     support: dict[str, Named]
     """The values of the further columns that are bound."""
     bindings: dict[str, Bound | None]
-    """What every column holds; null where the row binds nothing."""
+    """The value of every column; null if the row does not bind it."""
 
 
 class Counts(Body):
@@ -111,7 +111,7 @@ class AskAnswer(Body):
     answers: list[Row]
     drawing: Drawing
     milliseconds: float
-    """How long it took, waiting included."""
+    """The response time, waiting included."""
 
 
 class CheckAnswer(Body):
@@ -146,7 +146,7 @@ class Reason(Body):
 
 
 class Part(Body):
-    """A part of the query with its truth: how far it holds for this answer."""
+    """A part of the query with its truth for this answer, from 0 to 1."""
 
     kind: str = Field(examples=["any"])
     """statement, same (two entities are compared), all, any (options) or not."""
@@ -161,16 +161,16 @@ class Part(Body):
 
 
 class Views(Body):
-    """The two views that make up the probability of a predicted answer."""
+    """The two scores that make up the probability of a predicted answer."""
 
     statements: float
-    """How true the statements of the explanation are together."""
+    """The executor's score: the truth of the statements of the explanation together."""
     exact: bool
-    """Whether no other way could be better; else candidates were left out that might be."""
+    """Whether this is the best derivation; if not, skipped candidates might give a better one."""
     model: float
-    """The model's view of the whole question: this entity's share among all entities."""
+    """The encoder's score for the whole question: the softmax probability of this entity."""
     weight: float
-    """How much the first view counts, from 0 to 1; the second has the rest."""
+    """The weight of the executor's score, from 0 to 1; the encoder has the rest."""
 
 
 class ExplainAnswer(Body):
@@ -186,7 +186,7 @@ class ExplainAnswer(Body):
     drawing: Drawing
     reasons: list[Reason]
     derivation: Part
-    """How the reasons make up the query."""
+    """The structure of the query with its reasons."""
     views: Views | None
     """For a prediction: the components of its probability."""
 
@@ -195,7 +195,7 @@ class FoundName(Named):
     """An entity or a relation that was looked up."""
 
     name: str
-    """What to write for it in a query, between quotes: its label where no other has the same, else its identifier."""
+    """The text for it in a query, between quotes: its label if that is unique, else its identifier."""
 
 
 class FoundRelation(FoundName):

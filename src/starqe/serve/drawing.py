@@ -1,4 +1,4 @@
-"""Queries and explanations as the page draws them: nodes and edges with their labels, and the groups that edges stand in."""
+"""Queries and explanations as drawings for the page: nodes and edges with their labels, and the groups of edges."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,16 +24,16 @@ def named(vocabulary: Vocabulary, term: Term) -> drawn.Named:
 
 
 def draw(query: Query, graph: Graph, explanation: Explanation | None = None) -> drawn.Drawing:
-    """Draws a query; an explanation fills in its variables and says which edges are facts.
+    """Draws a query; an explanation adds the values of its variables and marks edges that are facts.
 
     Edges are in the order of the atoms of the plain form. A variable is one node, or one for each branch or negation that it belongs
-    to alone; an entity is one node for each place where it is given, whose id no variable can have.
+    to alone; an entity is one node for each occurrence, with an id that no variable can have.
     """
     return _Drawer(query, graph, explanation).drawing()
 
 
 def draw_request(request: SparqlRequest, graph: Graph) -> drawn.Drawing:
-    """Draws what a text asks for: what all its alternatives share, and what is optional or one of several options."""
+    """Draws a request: the part that all its alternatives share, and the parts that are optional or one of several options."""
     plain = [alternative.query.plain_form() for alternative in request.alternatives]
     answers = dict.fromkeys(variable for query in plain for variable in query.answers)
     if len(plain) == 1:
@@ -47,7 +47,7 @@ def draw_request(request: SparqlRequest, graph: Graph) -> drawn.Drawing:
     def form(branch: Formula) -> Formula:
         return substitute(branch, lambda term: Variable("any") if isinstance(term, Variable) and term not in outer else term)
 
-    # OPTIONAL { A } is the alternative with A, and the one without, where nothing of the kind may exist.
+    # OPTIONAL { A } is the alternative with A, and the one without, in which A must not match.
     present = {form(branch) for branch in branches if not isinstance(branch, Not)}
     wanted = [branch for branch in branches if not (isinstance(branch, Not) and form(branch.part) in present)]
     optional = len(wanted) < len(rests)
@@ -58,12 +58,12 @@ def draw_request(request: SparqlRequest, graph: Graph) -> drawn.Drawing:
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a part of the formula stands."""
+    """The context of a part of the formula."""
 
     outer: frozenset[Variable]
-    """The variables that other parts speak of, and the answers."""
+    """The variables that occur in other parts, and the answers."""
     nodes: Mapping[Variable, str]
-    """The ids of the nodes of variables that have one for this part alone."""
+    """The ids of the nodes of variables that occur in this part alone."""
     marks: tuple[drawn.Mark, ...] = ()
     used: bool = True
     """Whether the answer rests on it: not for the branches of a union that do not explain it."""
@@ -109,7 +109,7 @@ class _Drawer:
                     self._add(one, of_part, replace(self._inside(one, mark, scope), used=used))
 
     def _inside(self, formula: Formula, mark: drawn.Mark, scope: _Scope) -> _Scope:
-        """Enters a branch or a negation: the variables that it has for itself get nodes of their own."""
+        """Enters a branch or a negation: variables that occur only there get new nodes."""
         self._entered += 1
         own = {variable: f"{variable.name}@{self._entered}" for variable in variables_of(formula) - scope.outer}
         return replace(scope, nodes={**own, **scope.nodes}, marks=(*scope.marks, mark))
@@ -172,7 +172,7 @@ class _Drawer:
         return self.nodes.setdefault(node.id, node).id
 
     def _placed(self, term: Term, filled: Term, entity: bool = False) -> drawn.Placed:
-        """What stands as a relation or as a qualifier value: given, or a variable."""
+        """Draws a relation or a qualifier value: given, or a variable."""
         one = named(self._graph.entities if entity else self._graph.relations, filled)
         if not isinstance(term, Variable):
             return drawn.Placed(entity=one.entity, label=one.label)

@@ -1,4 +1,4 @@
-"""What the page draws, as parts of response bodies."""
+"""Drawings of queries, as parts of response bodies."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,7 +37,7 @@ class Node(Body):
 
 
 class Placed(Named):
-    """What stands as a relation or as a qualifier value of a query."""
+    """A relation or a qualifier value of a query."""
 
     kind: str = Field(default="anchor", examples=["target"])
     """anchor, variable or target."""
@@ -53,12 +53,12 @@ class PlacedPair(Pair):
 
 
 class Mark(Body):
-    """What a condition is part of: an option of a union, or a negation."""
+    """The group that a condition belongs to: an option of a union, or a negation."""
 
     kind: str = Field(examples=["option"])
     """option or not."""
     text: str = Field(examples=["option A"])
-    """What is written beside the condition; conditions of one option, or of one negation, have the same."""
+    """The text beside the condition, the same for all conditions of one option or negation."""
     title: str
 
 

@@ -1,4 +1,4 @@
-"""Content negotiation: the form of a result that an Accept header asks for."""
+"""Content negotiation: chooses the media type of a result by the Accept header."""
 
 from collections.abc import Iterable, Mapping
 

@@ -29,9 +29,9 @@ REFUSED = {
 """Parameters of the protocol that are refused; unknown ones are ignored, as the protocol says."""
 _MOST_FIELDS = 100
 NOTE = "Starqe-Note"
-"""The header that carries the notes to the answers, which SPARQL results have no place for."""
+"""The header with the notes on the answers, for which SPARQL results have no field."""
 KNOWN_ONLY = "These are known facts only: nothing is predicted for a query of this form."
-"""The note to a result that the store of known facts has given."""
+"""The note on a result of the store of known facts."""
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 _PARAMETERS: list[dict[str, Any]] = [
@@ -39,7 +39,7 @@ _PARAMETERS: list[dict[str, Any]] = [
     for name, text, schema in (
         ("predicted", "Whether predicted rows follow the known ones.", {"type": "boolean"}),
         ("top", "At most this many known and this many predicted rows.", {"type": "integer", "minimum": 1}),
-        ("threshold", "The least probability of a predicted row without top and LIMIT.", {"type": "number", "default": THRESHOLD}),
+        ("threshold", "The minimum probability of a predicted row without top and LIMIT.", {"type": "number", "default": THRESHOLD}),
         ("known_only", "Leave the predictions out.", {"type": "boolean", "default": False}),
     )
 ]
@@ -61,12 +61,12 @@ def sparql_routes() -> APIRouter:
 
     @router.get("/sparql", openapi_extra={"parameters": [_QUERY, *_PARAMETERS]})
     async def sparql_by_get(client: Request) -> Response:
-        """Answers a query that stands in the address."""
+        """Answers a query in the URL."""
         return await respond(client, fields(client.url.query))
 
     @router.post("/sparql", openapi_extra={"parameters": _PARAMETERS, "requestBody": _BODY})
     async def sparql_by_post(client: Request) -> Response:
-        """Answers a query that stands in the body: as a form, or by itself."""
+        """Answers a query in the body: as a form, or directly."""
         media_type, body = _media_type(client), await client.body()
         if media_type == FORM:
             return await respond(client, fields(client.url.query) + fields(_text(body)))
@@ -123,7 +123,7 @@ def _chosen(accept: str, offered: Iterable[str]) -> str:
 
 
 def fields(text: str) -> list[tuple[str, str]]:
-    """Reads a form, or the part of an address after the question mark.
+    """Reads a form, or the query string of a URL.
 
     Raises:
         HttpError: It is not UTF-8 in percent-encoding, or has too many fields.
@@ -137,7 +137,7 @@ def fields(text: str) -> list[tuple[str, str]]:
 
 
 def _query(given: list[tuple[str, str]]) -> str:
-    """Returns the one query, and refuses what the protocol has and this service does not."""
+    """Returns the one query, and refuses features of the protocol that this service does not have."""
     for name, value in given:
         if name in REFUSED and value:  # forms send what was left empty
             raise HttpError(400, REFUSED[name])
@@ -148,7 +148,7 @@ def _query(given: list[tuple[str, str]]) -> str:
 
 
 def _options(given: list[tuple[str, str]], request: SparqlRequest) -> AskOptions:
-    """Reads the parameters. A client that names nothing of predictions gets known rows only: a guess must not look like a fact."""
+    """Reads the parameters. Predictions are opt-in: a client that does not ask for them must not take a guess for a fact."""
     values = dict(given)
     wants_predicted = request.known or request.score or "top" in values or "threshold" in values
     try:
@@ -181,5 +181,5 @@ def _text(body: bytes) -> str:
 
 
 def _header(text: str) -> str:
-    """Writes a text as a header can carry it: ASCII on one line, everything else escaped."""
+    """Writes a text as a header value: ASCII on one line, everything else escaped."""
     return text[:1_000].encode("unicode_escape").decode()

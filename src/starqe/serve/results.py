@@ -14,7 +14,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
 def write_results(answers: Answers, names: Names, form: QueryResultsFormat) -> bytes:
-    """Writes a row for each answer, with the columns that were asked for; what is not bound is left out."""
+    """Writes a row for each answer, with the columns of the query; unbound columns are left out."""
     rows = []
     for answer in answers:
         row = {name: term(binding, names) for name, binding in answer.bindings.items() if binding is not None}
@@ -35,12 +35,12 @@ def term(binding: Binding, names: Names) -> Mapping[str, Any]:
 
 
 def write_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], form: QueryResultsFormat) -> bytes:
-    """Writes rows of terms, each in the form that it has in JSON."""
+    """Writes rows of terms, which are given in the form of JSON results."""
     return _written({"head": {"vars": columns}, "results": {"bindings": rows}}, form)
 
 
 def write_boolean(value: bool, form: QueryResultsFormat, probability: float | None = None) -> bytes:
-    """Writes the result of ASK; JSON has a place for the probability that it would be true if the graph were complete."""
+    """Writes the result of ASK; the JSON form also has the probability that it is true in the complete graph."""
     more = {} if probability is None or form != QueryResultsFormat.JSON else {"probability": probability}
     return _written({"head": {}, "boolean": value, **more}, form)
 
@@ -56,14 +56,14 @@ def _written(content: dict[str, Any], form: QueryResultsFormat) -> bytes:
     written = orjson.dumps(content)
     if form == QueryResultsFormat.JSON:
         return written
-    # pyoxigraph makes the other forms; results are something that it reads, but cannot build row by row.
+    # pyoxigraph writes the other forms from parsed JSON results; it cannot build results row by row.
     output = io.BytesIO()
     parse_query_results(written, format=QueryResultsFormat.JSON).serialize(output, format=form)
     return output.getvalue()
 
 
 def iri(binding: Binding | None, names: Names) -> str:
-    """Returns a binding as RDF writes it: an IRI, a blank node with ``_:`` before it, or the text of a literal."""
+    """Returns a binding in RDF notation: an IRI, a blank node with ``_:`` before it, or the text of a literal."""
     if binding is None:
         return ""
     found = term(binding, names)

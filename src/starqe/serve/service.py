@@ -29,11 +29,11 @@ from starqe.serve.settings import ServeSettings
 T = TypeVar("T")
 log = logging.getLogger("starqe.serve")
 SHORT_BYTES = 2_048
-"""Longer queries are read in the slow lane: reading takes time in proportion to the length."""
+"""Longer queries are parsed in the slow lane: parsing takes time in proportion to the length."""
 QUICK_ATOMS, QUICK_JOINS = 4, 2
 """Queries with more triple patterns, or with more of them between two variables, are answered in the slow lane."""
 SERVICE = "starqe_service"
-"""Where the state of a request holds the service that answers it."""
+"""The key of the service in the state of a request."""
 SLOW_WORKERS = 2
 """Number of processes of the slow lane."""
 
@@ -49,7 +49,7 @@ class AskOptions:
 
 @dataclass(frozen=True)
 class _Ask:
-    """The properties that queries of one batch have in common."""
+    """The properties that all queries of a batch share."""
 
     options: AskOptions
     several: bool
@@ -59,8 +59,8 @@ class _Ask:
 class Service:
     """Answers many clients concurrently.
 
-    One thread reads queries and looks up names, several lanes answer (see `Batches`), and one thread writes responses. So a query
-    that breaks a rule is refused before it waits, and what answers never waits for the network or for JSON.
+    One thread parses queries and looks up names, several lanes answer (see `Batches`), and one thread writes responses. So a query
+    that breaks a rule is refused before it waits, and the threads that answer never wait for the network or for JSON.
     """
 
     def __init__(self, answerer: Answerer, settings: ServeSettings, metrics: Metrics) -> None:
@@ -79,7 +79,7 @@ class Service:
     def start_processes(self) -> None:
         """Moves the slow lane to processes of its own.
 
-        Call it when the answerer is warm and while no thread computes, for a service that has its process to itself.
+        Call it after the answerer has warmed up and while no thread computes, for a service that runs alone in its process.
         """
         self._processes = Processes(self._work, self.settings.slow_bytes)
         self.batches.use(self._processes, SLOW_WORKERS)
@@ -122,7 +122,7 @@ class Service:
         return await self.batches.first(asyncio.wrap_future(self._reading.submit(function)), _gone(client))
 
     async def write(self, function: Callable[[], T], client: Request) -> T:
-        """Returns what a function writes. It runs in a separate thread: a long response blocks neither clients nor answers."""
+        """Returns the output of a function that writes a response. It runs in a separate thread, so a long response blocks nothing else."""
         return await self.batches.first(asyncio.wrap_future(self._writing.submit(function)), _gone(client))
 
     async def ask(self, request: SparqlRequest, options: AskOptions, client: Request) -> Answers:

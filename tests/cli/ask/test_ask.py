@@ -137,7 +137,7 @@ def test_an_explanation_lists_facts_and_predictions(starqe: Starqe, askable_run:
     _, out, _ = starqe("ask", askable_run, EINSTEIN, "--top", 2, "--explain")
     assert "ETH Zurich: known\n  fact           Albert Einstein - educated at - ETH Zurich\n" in out
     assert out.count("\n  predicted ") == 1
-    assert out.count("the model's view of the whole question: ") == 1
+    assert out.count("the model's score for the whole question: ") == 1
     assert out.count("A prediction is not a fact.") == 1
 
 

@@ -66,7 +66,7 @@ def test_an_answer_opens_its_reasons_and_escape_closes_them(page):
     expect(panel.locator(".tag.chance").first).to_contain_text(re.compile(r"predicted [<\d]"))
     expect(panel.locator(".note")).to_contain_text("A prediction is not a fact")
     expect(panel.locator(".reasons > li")).to_have_count(2)
-    expect(panel.locator(".views")).to_contain_text("The model's view of the whole question")
+    expect(panel.locator(".views")).to_contain_text("The model's score for the whole question")
     expect(panel.locator(".reasons > li.predicted .points").first).to_have_text(re.compile(r"no difference|[+−]\d+ points?"))
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Cost against size: the steps at several sizes of the world, one process each. What is measured is kept, so that it can go on."""
+"""Cost against size: the steps at several sizes of the world, one process each. Results are saved, so that a run can be continued."""
 
 import contextlib
 import json
@@ -39,8 +39,8 @@ def bench_scale(
     Args:
         work: The folder of worlds and runs; steps that were measured there are not measured again.
         entities: The sizes.
-        seconds: How long is trained at each size.
-        limit: The minutes that a step may take; one that takes longer is ended, and its row says so.
+        seconds: The training time at each size.
+        limit: The time limit of a step, in minutes; a step that takes longer is ended, and its row says so.
         seed: Decides the world and everything that is random.
         threads: The number of threads.
         only: The steps to measure; all if empty. A step needs those before it.

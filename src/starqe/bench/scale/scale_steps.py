@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 WIDTH = 64
 QUERIES, DRAWN = 200, 5_000
-"""The number of questions that are asked, and of training queries per shape that are drawn for the measurement of drawing."""
+"""The number of questions, and the number of training queries per shape that are sampled to measure sampling."""
 COUNT = 100
-"""The number of best entities that a question asks for."""
+"""The number of entities to find per question."""
 RECIPE = (f"model.width={WIDTH}", "train.optimizer=rows", "train.validation_queries=0", "train.average=0", "train.varied_per_shape=0")
-"""What the trained encoder has other than the preset ``starqe-ask``."""
+"""The settings of the trained encoder that differ from the preset ``starqe-ask``."""
 _EXACT = 20  # questions that are also asked by exact search
 _NOISE = 0.5
 """The noise of stand-in rows and questions, next to centres of length 1. With it, as large a share of the lists has to be visited at 47,155
@@ -42,13 +42,13 @@ entities as in an encoder trained on WD50K."""
 
 @dataclass(frozen=True)
 class Size:
-    """One size of the world, and the folder of everything that is made of it."""
+    """One size of the world, and the folder for its files."""
 
     folder: Path
     entities: int
     seed: int
     seconds: float
-    """How long is trained."""
+    """The training time."""
 
     @property
     def world(self) -> World:
@@ -74,7 +74,7 @@ def open_(size: Size) -> dict[str, Any]:
 
 
 def draw(size: Size) -> dict[str, Any]:
-    """Draws training queries of the seven shapes; opening the graph is not counted."""
+    """Samples training queries of the seven shapes; opening the graph is not counted."""
     graph = _graph(size)
     sample(graph, SHAPES["1p"], 10, "train", [(0, 2)], size.seed)  # builds the look-ups
     start, wall = time.process_time(), time.perf_counter()
@@ -87,7 +87,7 @@ def draw(size: Size) -> dict[str, Any]:
 
 
 def train(size: Size) -> dict[str, Any]:
-    """Trains an encoder for some time; the memory per entity is what the process takes beyond the graph and its queries."""
+    """Trains an encoder for some time; the memory per entity is that of the process without the graph and its queries."""
     from starqe.learn import QueryLesson, Run, Trainer, preset
 
     graph = _graph(size)
@@ -176,7 +176,7 @@ def _stand_in(size: Size) -> tuple[Any, Any]:
 
 
 def _latency(work: Callable[[Any], object], questions: Sequence[Any]) -> dict[str, Any]:
-    """Times questions, one after the other: by the clock, and by the time of the process, which other load changes less."""
+    """Times questions one after the other: wall time, and CPU time, which other load changes less."""
     clocks = []
     for question in questions:
         began = time.perf_counter(), time.process_time()

@@ -3,7 +3,7 @@
 So the content depends on nothing but the seed and the sizes, and no chunk needs another one. What can be learned from it:
 
 - Entities have a type and, within it, a community of `COMMUNITY` members. The community decides the class (``instance_of``).
-- Relations go from one type to another. A relation sends a community to one community: 9 of 10 tails are members of it.
+- Relations go from one type to another. A relation maps a community to one community: 9 of 10 tails are members of it.
 - Of one relation per type, the qualifier ``role`` decides which community that is.
 - One relation per type is a function, one the composition of two functions, and ``partner_of`` is symmetric.
 - ``since`` is decided by the community of the head, ``with`` is a member of the tail's community.
@@ -35,7 +35,7 @@ VALID, TEST = 0.02, 0.02
 _SHARES = np.cumsum([0.34, 0.28, 0.18, 0.08, 0.07])  # of the kinds of relations; the rest is partner_of
 _SINCE, _WITH, _NOISE = 0.2, 0.05, 0.1
 _DEGREE_POWER, _MOST_STATEMENTS = 2.2, 1_000
-_DUPLICATES = 1.067  # drawn statements for each one that is different from all others of its head
+_DUPLICATES = 1.067  # number of sampled statements per distinct one
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class World:
 
     @cached_property
     def _degree_scale(self) -> float:
-        """The scale at which the mean number of statements is the one that is wanted."""
+        """The scale that gives the wanted mean number of statements."""
         low, high, wanted = 0.0, self.statements_per_entity, (self.statements_per_entity - 1) * _DUPLICATES
         uniform = (np.arange(100_000) + 0.5) / 100_000
         for _ in range(40):
@@ -113,7 +113,7 @@ class World:
         return low
 
     def chunks(self, heads: int = 200_000) -> Iterator[Chunk]:
-        """Yields all statements, of so many heads at a time."""
+        """Yields all statements in chunks of this number of heads."""
         for first in range(0, self.entities, heads):
             yield self._chunk(np.arange(first, min(first + heads, self.entities)))
 
@@ -131,7 +131,7 @@ class World:
         return Chunk(head, relation, tail, split.astype(np.int8), values)
 
     def _about_classes(self, special: IntArray, ordinary: IntArray) -> tuple[IntArray, ...]:
-        """Returns one statement for each head, which train always has: its class, or the class above a class."""
+        """Returns one statement for each head, always in train: its class, or the superclass of a class."""
         first = ROLES + YEARS
         local = special - first
         above = (np.maximum(local, 1) * self._uniform("above", special)).astype(np.int64)
@@ -145,13 +145,13 @@ class World:
         return head, relation, tail, np.full((len(head), 3), -1), np.zeros(len(head), np.int64)
 
     def _drawn(self, ordinary: IntArray) -> tuple[IntArray, ...]:
-        """Returns the other statements of heads of the types, by their place among those of their head; some may be equal."""
+        """Returns the other statements of the heads; some may be equal."""
         counts = _power_law(self._uniform("degree", ordinary), self._degree_scale)
         head = np.repeat(ordinary, counts)
         place = np.arange(len(head)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
         type_, community, _ = self._places(head)
         kind = np.searchsorted(_SHARES, self._uniform("kind", head, place), side="right")
-        kind = np.where((kind >= 3) & (place > 6), (head + place) % 2, kind)  # what has one tail is not drawn for ever
+        kind = np.where((kind >= 3) & (place > 6), (head + place) % 2, kind)  # relations with one tail are not sampled forever
         is_partner = kind == len(KINDS)
         kind = np.where(is_partner, 0, kind)
         role = np.where((kind == 2) & ~is_partner, (self._uniform("role", head, place) * ROLES).astype(np.int64), -1)
@@ -185,14 +185,14 @@ class World:
         return type_, local // COMMUNITY, local
 
     def _at(self, type_: IntArray, community: IntArray, share: FloatArray) -> IntArray:
-        """Returns the members at some share of the way through their communities."""
+        """Returns the members at relative positions within their communities, from 0 to 1."""
         first = self.starts[type_] + community * COMMUNITY
         return first + (share * np.minimum(COMMUNITY, self.starts[type_ + 1] - first)).astype(np.int64)
 
     def _member(
         self, type_: IntArray, kind: IntArray, community: IntArray, role: IntArray, uniform: FloatArray, noise: FloatArray | None = None
     ) -> IntArray:
-        """Returns tails: members of the community that a relation sends another to; some, by the noise, any of the type."""
+        """Returns tails: members of the community that a relation maps to; with noise, some are any entity of the type."""
         range_ = self.ranges[type_, kind]
         size = self.starts[range_ + 1] - self.starts[range_]
         communities = -(-size // COMMUNITY)
@@ -217,7 +217,7 @@ class World:
         return np.where(partner < self.starts[type_ + 1], partner, self.starts[type_])
 
     def _uniform(self, purpose: str, *places: IntArray) -> FloatArray:
-        """Returns a number from 0 to 1 for each place, the same whenever it is asked for."""
+        """Returns a uniform number from 0 to 1 for each place, always the same one."""
         state: IntArray = np.full(np.broadcast_shapes(*(place.shape for place in places)), derive(self.seed, f"world {purpose}"), np.uint64)
         for place in places:
             state = _mixed(state + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
@@ -232,7 +232,7 @@ def _mixed(state: IntArray) -> IntArray:
 
 
 def _power_law(uniform: FloatArray, scale: float) -> IntArray:
-    """Returns whole numbers whose logarithms of frequency and size are on a line."""
+    """Returns whole numbers that follow a power law."""
     return np.minimum(scale * np.maximum(uniform, 1e-12) ** (-1 / _DEGREE_POWER), _MOST_STATEMENTS).astype(np.int64)
 
 

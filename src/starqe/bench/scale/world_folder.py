@@ -94,7 +94,7 @@ def _as_text(world: World, chunk: Chunk) -> pa.Table:
 
 
 def _identifiers(world: World, ids: IntArray) -> pa.Array:
-    """Returns identifiers; none for ids below zero."""
+    """Returns identifiers; null for ids below zero."""
     digits = pc.utf8_lpad(pa.array(ids, mask=ids < 0).cast(pa.string()), width=world.digits, padding="0")
     return pc.binary_join_element_wise("e", digits, "")
 
@@ -108,7 +108,7 @@ def _write_header(world: World, folder: Path, counts: Mapping[str, int]) -> None
 
 
 def _fingerprint(folder: Path, statements: int) -> str:
-    """Computes what `Graph.fingerprint` does, column by column, from the files."""
+    """Computes the same as `Graph.fingerprint`, column by column, from the files."""
     vocabulary = "/".join(_digest_of_names(folder / f"{name}.parquet") for name in ("entities", "relations"))
     digest = hashlib.sha256(hashlib.sha256(vocabulary.encode()).hexdigest().encode())
     for name in ("head", "relation", "tail", "split"):

@@ -33,7 +33,7 @@ def reasons_text(answerer: "Answerer", explanation: "Explanation") -> str:
     if (views := explanation.views) is not None:
         lines.append(f"  these statements together: {as_probability(views.statements)}")
         lines.append(
-            f"  the model's view of the whole question: {as_probability(views.model)} (counts {1 - views.weight:.0%} of the ranking)"
+            f"  the model's score for the whole question: {as_probability(views.model)} (counts {1 - views.weight:.0%} of the ranking)"
         )
     return "\n".join(lines)
 

@@ -18,7 +18,7 @@ from starqe.errors import TrainingError
 from starqe.model.embedding import RowGradient, added_up
 
 LONGEST_WAIT = timedelta(hours=4)
-"""Processes wait this long for each other: the first one validates and writes checkpoints alone."""
+"""Time limit for waiting for another process: the first one validates and writes checkpoints alone."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Processes:
 
     @property
     def writes(self) -> bool:
-        """Whether this process writes the run, and talks."""
+        """Whether this process writes the run and reports progress."""
         return self.rank == 0
 
     def shards(self, count: int) -> range:
-        """Returns the shards of a batch that this process computes, of so many."""
+        """Returns the shards that this process computes, of a batch with this number of shards."""
         return range(self.rank, count, self.count)
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
@@ -89,7 +89,7 @@ class Processes:
         return bool(numbers[0]), numbers[1:].tolist()
 
     def wait(self) -> None:
-        """Waits until all processes have come here."""
+        """Waits until all processes have reached this point."""
         self.agree(False)
 
 
@@ -99,7 +99,7 @@ ALONE = Processes()
 
 @contextlib.contextmanager
 def joined() -> Iterator[Processes]:
-    """Joins the processes that ``torchrun`` started, until the block ends; without ``torchrun``, there is this one alone."""
+    """Joins the processes that ``torchrun`` started, until the block ends; without ``torchrun``, this is the only one."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
         yield ALONE

@@ -1,4 +1,4 @@
-"""What turns gradients into new weights, and the average of the weights: Adam, and for the entities either Adam or `RowAdam`."""
+"""Updates the weights by their gradients, and the average of the weights: by Adam, and for entities by Adam or `RowAdam`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from starqe.model.embedding import InputEmbedding, RowGradient, Table, added_up
 
 
 class Optimizer:
-    """Updates the weights of a model, and their average if one is kept.
+    """Updates the weights of a model, and their average if there is one.
 
     Args:
         model: The model.
-        average: A model of the same initial weights, for the average; None keeps none.
+        average: A model with the same initial weights, for the average; None for no average.
         config: The rates, and the decay of the average.
         seed: Decides how numbers are rounded.
     """
@@ -39,13 +39,13 @@ class Optimizer:
         return [weight for name, weight in self._model.named_parameters() if name not in self.tables]
 
     def begin(self) -> None:
-        """Forgets the gradients of the last step."""
+        """Clears the gradients of the last step."""
         self.adam.zero_grad(set_to_none=True)
         self._sums.clear()
         self._of_rows.clear()
 
     def end_shard(self, is_only: bool) -> None:
-        """Notes the gradients of a shard of a batch. Each is computed by itself, so that processes add up the same numbers."""
+        """Stores the gradients of a shard of a batch. Shards are kept apart, so that processes add up the same numbers."""
         self._of_rows.append({name: rows.table.gradient() for name, rows in self.tables.items()})
         if is_only:
             return
@@ -104,7 +104,7 @@ class Optimizer:
             rows.settle(done)
 
     def state(self) -> dict[str, Tensor]:
-        """Returns what a checkpoint holds besides the weights and their average."""
+        """Returns the part of a checkpoint besides the weights and their average."""
         found: dict[str, Tensor] = {}
         for name, parameter in self._model.named_parameters():
             found |= {f"adam/{name}/{key}": value for key, value in self.adam.state.get(parameter, {}).items()}

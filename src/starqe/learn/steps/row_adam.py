@@ -1,4 +1,4 @@
-"""Adam for the rows of a table: a step costs what the rows that a batch touches cost, and a row has a state of two numbers.
+"""Adam for the rows of a table: the cost of a step depends on the rows that a batch touches, and the state of a row is two numbers.
 
 N steps so far · U rows that a batch touches · V rows · D width.
 """
@@ -27,7 +27,7 @@ class RowAdam:
         w ← w - rate g / √(u / (1 - 0.999^N))
         v ← mean(u)                           over the features
 
-    A row that is not touched stays, whereas dense Adam goes on moving it for some steps by the mean of its last gradients; here it
+    A row that is not touched stays, whereas dense Adam moves it for some more steps by the mean of its last gradients; here it
     moves at once by as much as Adam does in total. What is kept of earlier gradients is one number per row, so rows that are touched
     rarely move as by Adam, feature by feature. The average of the weights is exact: in n steps in which w stays, it comes closer to w
     by the product of the n decays.
@@ -83,7 +83,7 @@ class RowAdam:
         return torch.lerp(weights, mean, kept[:, None])
 
     def state(self) -> dict[str, Tensor]:
-        """Returns what a checkpoint holds besides the weights."""
+        """Returns the part of a checkpoint besides the weights."""
         return {"moment": self._moment, "last": self._last}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

@@ -320,7 +320,7 @@ class _Solution:
         self.columns = {node: column[rows] for node, column in self.columns.items()}
 
     def check(self, count: float) -> None:
-        """Refuses to continue with too many rows.
+        """Checks the number of rows.
 
         Raises:
             UnsupportedError: There are more than allowed.

@@ -1,4 +1,4 @@
-"""The tables of the atoms of a conjunctive query: each is read from the side where the fewest statements have to be looked at."""
+"""The tables of the atoms of a conjunctive query: each is read from the side with the fewest statements."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,15 +14,15 @@ from starqe.ragged import BoolArray, IntArray
 
 
 def load_tables(known: Known, query: Query, domains: dict[str, IntArray], deadline: Deadline, nodes: bool) -> tuple[list[Table], bool]:
-    """Loads a table for every atom, the cheapest first, each restricted to what the others have left of its ends.
+    """Loads a table for every atom, the cheapest first; each is restricted to the values that earlier tables leave for its variables.
 
-    Also returns whether one with qualifiers has a row for which there are several statements.
+    Also returns whether an atom with qualifiers has a row that several statements give.
     """
     loader = _Loader(known, domains, nodes)
     left = [loader.edge(atom) for atom in query.plain_form().conjuncts("the exact engine")]
     ways = {edge: loader.cheapest(edge) for edge in left}
     tables: list[Table] = []
-    last: dict[str, Table] = {}  # what has narrowed each variable last
+    last: dict[str, Table] = {}  # the table that narrowed each variable last
     while left:
         deadline.check()
         edge = min(left, key=lambda edge: ways[edge].cost)
@@ -58,9 +58,9 @@ class _Way(NamedTuple):
 
 
 class _Loader:
-    """Reads the statements of edges; remembers which entities each variable can still be.
+    """Reads the statements of edges; keeps the entities that each variable can still be.
 
-    With nodes, an edge without pairs is also met by a qualifier: it leads from the node of its statement, whose id is the number of
+    With nodes, a qualifier also matches an edge without pairs: it leads from the node of its statement, whose id is the number of
     values of the graph plus the row of the statement, to the value.
     """
 

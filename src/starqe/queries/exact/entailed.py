@@ -1,4 +1,4 @@
-"""Finds what fills a gap: everything that the known statements entail present, for many gaps at once."""
+"""Finds what fills a gap: all values that known statements entail, for many gaps at once."""
 
 from dataclasses import replace
 

@@ -2,7 +2,7 @@
 
 Every atom becomes a table over its variables, loaded from the cheapest side. Variables are eliminated one after the other, those
 that are not asked for first: the tables of a variable are joined, and what is left of them without it goes on as one table (for
-a query without cycles this is Yannakakis' algorithm: a semi-join for each edge). So a variable that only has to exist is a
+a query without cycles this is Yannakakis' algorithm: a semi-join for each edge). So a variable that only has to exist costs one
 test, independent variables never multiply, and the number of solutions follows from sums and products. Listed backwards, every
 choice for the first variables can be completed: the first rows are found without looking at any others.
 """
@@ -25,8 +25,8 @@ MAX_ROWS = 4_000_000
 """Maximum number of rows of an intermediate table."""
 MAX_CELLS = 20_000_000
 """Maximum number of values in the listed rows: rows times columns."""
-_ELIMINATED = 250_000  # a variable that is not asked for is kept if leaving it out makes more rows than this
-_COMPARED = 200_000  # how many rows are listed to count the distinct ones among them
+_ELIMINATED = 250_000  # a variable that is not asked for is kept if eliminating it gives more rows than this
+_COMPARED = 200_000  # maximum number of rows that are listed to count the distinct ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def _eliminate(tables: list[Table], wanted: list[str], max_rows: int, deadline: 
 
 
 def _with_ways(found: Table, parts: Sequence[Table]) -> Table:
-    """Counts in how many ways each row of a join holds: the product over the tables that it was joined of."""
+    """Counts in how many ways each row of a join holds: the product over the joined tables."""
     ways = np.ones(len(found))
     for part in parts:
         if part.ways is not None:

@@ -46,7 +46,7 @@ class Work:
 
 
 class QueryDatabase:
-    """A graph's edge rows in tables of an engine, and the queries that are made of them."""
+    """A graph's edge rows in tables of an engine, and the queries that are built from them."""
 
     def __init__(self, graph: Graph, tables: Tables) -> None:
         self._graph, self.tables = graph, tables

@@ -32,7 +32,7 @@ def anchored_ends(shape: Shape, edge: int) -> str:
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants of an edge, by number: its relation, its pairs, and the ends that are anchors."""
+    """The numbered constants of an edge: its relation, its pairs, and the ends that are anchors."""
 
     relation: IntArray
     pair_set: IntArray

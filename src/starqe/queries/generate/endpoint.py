@@ -31,7 +31,7 @@ def select(endpoint: str, query: str, variables: Sequence[str], timeout: float) 
 
     Raises:
         InputError: The endpoint refuses the query, or answers with something other than solutions.
-        StorageError: The endpoint cannot be reached, fails, breaks off, or exceeds the time-out.
+        StorageError: The endpoint cannot be reached, fails, closes the connection, or exceeds the time-out.
     """
     request = urllib.request.Request(  # noqa: S310 - the scheme has been checked
         endpoint,

@@ -1,4 +1,4 @@
-"""Hubs: nodes with very many incoming facts, where joins would dominate the query set."""
+"""Hubs: nodes with so many incoming facts that joins at them would dominate the query set."""
 
 from math import comb
 from typing import Any

@@ -28,10 +28,10 @@ from starqe.remote import address, continued
 from starqe.seed import generator
 
 ROUNDS, ROUNDS_COMPOSED = 20, 200
-"""The most rounds of walks; many walks of shapes with alternatives or negated parts give no query."""
+"""The maximum number of rounds of walks; many walks of shapes with alternatives or negated parts give no query."""
 NO_PAIR = -1
 EXHAUSTED = 50
-"""Sampling ends when at most one in this many rows is new: the graph has hardly any more."""
+"""Sampling ends when at most one in this many rows is new: the graph has hardly any other queries."""
 
 
 def turned(shape: Shape, directions: Sequence[bool]) -> Shape:

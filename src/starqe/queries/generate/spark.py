@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 2_000_000
-"""The number of rows of an array that go to the cluster at a time."""
+"""The number of rows that are sent to the cluster at a time."""
 SETTINGS = {
     "spark.driver.maxResultSize": "0",  # results come in slices
     "spark.log.level": "ERROR",
@@ -30,9 +30,9 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What a session is set to that starqe starts."""
+"""The configuration of a session that starqe starts."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "8"}
-"""What it is set to if the cluster is this machine."""
+"""The additional configuration if the cluster is this machine."""
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def _megabytes(memory: str) -> int:
 
 
 class SparkTables:
-    """Tables of a Spark session: kept by its workers, in memory or on their disks, and made anew from their sources if a worker is lost."""
+    """Tables of a Spark session: kept by its workers, in memory or on disk, and recomputed if a worker is lost."""
 
     def __init__(self, session: "SparkSession") -> None:
         self._session = session
@@ -126,7 +126,7 @@ class SparkTables:
 
     def _keep(self, name: str, frame: "DataFrame") -> None:
         self._made[name] = frame.persist()
-        self._made[name].count()  # computes it now, so that what it is made of can be dropped
+        self._made[name].count()  # computes it now, so that its sources can be dropped
         self._made[name].createOrReplaceTempView(name)
 
     def read(self, sql: str) -> pa.Table:
@@ -151,7 +151,7 @@ class SparkEngine:
     def __init__(
         self, graph: Graph, spill: Path | None = None, threads: int | None = None, memory: str = "4GB", *, master: str | None = None
     ) -> None:
-        del spill  # Spark has its own places
+        del spill  # Spark has its own folders
         self._database = QueryDatabase(graph, SparkTables(open_session(master, threads, memory)))
 
     def solve(self, shape: Shape, split: str, settings: QuerySettings) -> Iterator[pa.Table]:

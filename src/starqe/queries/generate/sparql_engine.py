@@ -1,7 +1,7 @@
 """The paper's method: a SPARQL store matches shapes, embedded or at any endpoint.
 
-Much slower than SQL, and an independent check of it: the store does the joins, the splits, the hubs and the reading of
-qualifiers. Only what depends on ids happens here: pairs in ascending order, and one of several equal queries.
+Much slower than SQL, and an independent check of it: the store handles the joins, the splits, the hubs and the
+qualifiers. This module only does what depends on ids: it sorts pairs, and keeps one of several equal queries.
 """
 
 import tempfile
@@ -116,7 +116,7 @@ class SparqlEngine:
         """Yields the rows of the paper's bag in batches: the numbers of the edges' constants, and the answer."""
         hubs = [(hub, self._entities[hub]) for hub in work.hubs.tolist()]
         named = [str(term) for _, term in hubs if isinstance(term, NamedNode)]
-        nameless = [hub for hub, term in hubs if isinstance(term, BlankNode)]  # SPARQL cannot name them: they are removed here
+        nameless = [hub for hub, term in hubs if isinstance(term, BlankNode)]  # SPARQL cannot name them, so they are removed here
         positions: Sequence[int | None] = [None] if work.split == "train" else range(len(work.shape.edges))
         for counts in product(*(range(fewest, most + 1) for fewest, most in work.counts)):
             numberings = [_numbering(constants, count) for constants, count in zip(work.constants, counts, strict=True)]

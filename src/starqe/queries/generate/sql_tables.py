@@ -1,6 +1,6 @@
-"""Where SQL runs: tables that are made by queries over others. DuckDB here; `starqe.queries.generate.spark` has Spark's.
+"""Tables in which SQL runs: DuckDB's here, Spark's in `starqe.queries.generate.spark`.
 
-SQL is written once, in DuckDB's dialect, with what other engines have too: no HUGEINT, QUALIFY, GROUP BY ALL or unsigned numbers.
+SQL is written once, in DuckDB's dialect, with features that other engines have too: no HUGEINT, QUALIFY, GROUP BY ALL or unsigned numbers.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from starqe.queries.sparql.syntax import Node, known_only
 from starqe.queries.sparql.terms import SparqlTerms
 
 Truth: TypeAlias = "Formula | bool"
-"""A formula, or what holds always or never."""
+"""A formula; or True or False, if it always or never holds."""
 LabelTest: TypeAlias = Callable[[str, str], bool]
 """Returns whether a label, by its text and its language, meets a condition."""
 
@@ -26,7 +26,7 @@ def any_of(parts: Iterable[Truth]) -> Truth:
 
 
 def _joined(parts: Iterable[Truth], kind: type[And[Atom | Same]] | type[Or[Atom | Same]], *, neutral: bool) -> Truth:
-    """Joins parts: the neutral truth value adds nothing, the other one decides."""
+    """Joins parts: the neutral truth value is dropped, the other one decides the result."""
     left = [part for part in parts if part is not neutral]
     if any(isinstance(part, bool) for part in left):
         return not neutral
@@ -41,7 +41,7 @@ def none_of(part: Truth) -> Truth:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a condition can see."""
+    """The variables and names that a condition can use."""
 
     terms: SparqlTerms
     bound: frozenset[Variable]
@@ -49,16 +49,16 @@ class Scope:
     relations: Collection[str]
     """The names of the variables that range over relations."""
     others: Collection[str]
-    """The names of the variables that range over neither: labels and statements."""
+    """The names of the variables that range over neither entities nor relations: labels and statements."""
     exists: Callable[[Node], Truth]
-    """Reads a group: when it has a solution."""
+    """Returns when a group has a solution."""
 
 
 def condition(node: Node, scope: Scope) -> tuple[Truth, Truth]:
     """Returns when an expression is true, and when it is false.
 
     Raises:
-        KnownOnlyError: It computes something.
+        KnownOnlyError: It contains a computation.
     """
     match getattr(node, "data", None):
         case "or_":
@@ -133,7 +133,7 @@ def label_test(node: Node, terms: SparqlTerms) -> LabelTest:
     """Returns a condition on one label as a test of its text and language.
 
     Raises:
-        KnownOnlyError: It is about more than the language of the label, or the label itself.
+        KnownOnlyError: It tests something other than the label and its language.
     """
     match getattr(node, "data", None):
         case "or_" | "and_" as kind:

@@ -1,4 +1,4 @@
-"""Texts that are not SPARQL: questions in words, and other query languages. They get an example of how to ask this graph."""
+"""Texts that are not SPARQL: questions in words, and other query languages. The error shows an example query for this graph."""
 
 import difflib
 import re
@@ -23,12 +23,12 @@ _STARTS = ("SELECT", "PREFIX", "BASE", "VERSION", "ASK", "CONSTRUCT", "DESCRIBE"
 _BODY = re.compile(r"(?:\s|#[^\n]*(?:\n|$))*(.*)", re.DOTALL)
 _PATTERN = re.compile(r"\{[^{}]*[?$]\w")
 _WORD = re.compile(r"\w+")
-_MOST_WORDS = 6  # of a name that a question mentions
+_MOST_WORDS = 6  # maximum number of words of a name in a question
 _LONGEST = 1_000
 
 
 def foreign_error(text: str, graph: Graph) -> SparqlError | None:
-    """Makes the error for a text that is not meant as SPARQL, with an example; None for any other text that cannot be read."""
+    """Returns the error for a text that is not meant as SPARQL, with an example; None for any other invalid text."""
     begin = begun.start(1) if (begun := _BODY.match(text)) else 0
     body = text[begin : begin + _LONGEST]
     language = next((name for name, start in LANGUAGES.items() if re.match(start, body, re.IGNORECASE | re.DOTALL)), None)
@@ -49,7 +49,7 @@ def example(graph: Graph, about: str = "") -> str:
 
 
 def _mentioned(graph: Graph, text: str) -> list[int]:
-    """Returns the entities whose names stand in a text, the longest name first."""
+    """Returns the entities whose names occur in a text, the longest name first."""
     words = _WORD.findall(text)[:40]
     found = []
     for length in range(min(_MOST_WORDS, len(words)), 0, -1):

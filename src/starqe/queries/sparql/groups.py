@@ -29,7 +29,7 @@ MAX_CASES = 16
 
 @dataclass(frozen=True)
 class LabelPattern:
-    """A label that a row shows with an entity, or one that its entity does not have."""
+    """A label column of a row: a label of an entity, or the condition that it has none."""
 
     subject: Term
     variable: Variable
@@ -39,7 +39,7 @@ class LabelPattern:
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a group: conditions that hold together, and the variables that they give a value."""
+    """One case of a group: conditions that hold together, and the variables that they bind."""
 
     conditions: tuple[Formula, ...] = ()
     bound: frozenset[Variable] = frozenset()
@@ -77,7 +77,7 @@ class GroupReader:
     def __init__(self, tree: Node, terms: SparqlTerms, graph: Graph, text: str) -> None:
         self._terms, self._graph, self._text = terms, graph, text
         self.rewritten: list[tuple[int, int, str]] = []
-        """Parts of the text that a store takes in other words: begin, end, and those words."""
+        """Parts of the text that are rewritten for a store: begin, end, replacement."""
         self._occurring = Counter(token[1:] for token in variables_of(tree))
         self.all_visible = any(getattr(part.children[0], "type", None) == "STAR" for part in parts_of(tree, "projection"))
         self.nodes = NodeReader(tree, terms, self._occurring)
@@ -91,7 +91,7 @@ class GroupReader:
 
         Args:
             group: The tree of the group.
-            outer: Variables that have a value from outside: those of a row that EXISTS is asked for.
+            outer: Variables that are bound outside: those of the row for which EXISTS is tested.
             facts: Whether its patterns have to be facts.
         """
         found, filters = self._unfiltered(group, outer, facts)
@@ -126,7 +126,7 @@ class GroupReader:
         return self._with_run(found, run, facts), filters
 
     def _with_run(self, found: list[Case], run: list[Node], facts: bool) -> list[Case]:
-        """Joins triple patterns and VALUES that stand together."""
+        """Joins a sequence of triple patterns and VALUES."""
         found = self._joined(found, self._triples([part for part in run if part.data == "triples"], facts))
         for values in (part for part in run if part.data == "values"):
             found = self._joined(found, self.values(values))
@@ -154,7 +154,7 @@ class GroupReader:
                 raise known_only(node, "label")
             own = [label for label in case.labels if label.variable.name in of_labels and not label.absent]
             test = label_test(node, self._terms)
-            if own:  # else it compares a label that does not exist, which is an error
+            if own:  # else it compares a label that is not bound, which is an error
                 yield replace(case, labels=tuple(replace(one, tests=(*one.tests, test)) if one in own else one for one in case.labels))
             return
         if of_literals := names & self.nodes.literals:
@@ -172,7 +172,7 @@ class GroupReader:
         return any_of(self._inner(case.conditions, bound, case, group) for case in self.cases(group, bound, facts))
 
     def _inner(self, conditions: Iterable[Formula], shared: frozenset[Variable], case: Case, place: Node) -> Truth:
-        """Returns conditions as a part of a negation or of EXISTS: the variables that are not shared get names of their own."""
+        """Returns conditions as a part of a negation or of EXISTS: variables that are not shared are renamed."""
         if case.labels or case.facts:
             raise known_only(place, "label" if case.labels else "literal")
         own: dict[Variable, Variable] = {}
@@ -198,7 +198,7 @@ class GroupReader:
         yield from case.holding(all_of(truths))
 
     def _refuse_texts(self, names: set[str], place: Node) -> None:
-        """Refuses variables that stand for labels or other literals, where entities are compared."""
+        """Refuses variables of labels or other literals where entities are compared."""
         for kind, texts in (("label", self.nodes.labels), ("literal", self.nodes.literals)):
             if names & texts:
                 raise known_only(place, kind)
@@ -214,7 +214,7 @@ class GroupReader:
             if len(joined) == 1 and joined[0].conditions == case.conditions and len(joined[0].labels) == len(case.labels) + 1:
                 both.append(replace(case, labels=(*case.labels, replace(joined[0].labels[-1], absent=True))))
                 continue
-            # Where a negation could see more in a store than it says here, only the case in which the group holds is predicted.
+            # If a negation could match more in a store than it says here, only the case in which the group holds is predicted.
             rest = [one.conditions[len(case.conditions) :] for one in joined]
             if any(one.labels != case.labels for one in joined):
                 raise known_only(group, "label")
@@ -226,10 +226,10 @@ class GroupReader:
         return both
 
     def _is_open(self, conditions: Sequence[Formula], shared: frozenset[Variable]) -> bool:
-        """Returns whether conditions could be met by more in a store than by statements: by labels, or by the nodes of statements.
+        """Returns whether a store could match conditions by more than statements: by labels, or by the nodes of statements.
 
         A relation that is a variable may be rdfs:label or rdf:reifies. A head that is a variable may be the node of a statement, if the
-        relation is one of qualifiers too; unless something else says that it is an entity.
+        relation is one of qualifiers too, unless another condition says that it is an entity.
         """
         sure = set(shared)
         for atom in (part.plain for part in conditions if isinstance(part, Atom)):
@@ -248,7 +248,7 @@ class GroupReader:
         return False
 
     def _union(self, union: Node, outer: frozenset[Variable], facts: bool) -> list[Case]:
-        """Returns the cases of a UNION; those that bind the same of the variables that are seen outside become one disjunction."""
+        """Returns the cases of a UNION; cases that bind the same outer variables become one disjunction."""
         found = [case for group in union.children for case in self.cases(group, outer, facts)]
         if len(union.children) == 1:
             return found
@@ -263,7 +263,7 @@ class GroupReader:
         return self.cases(service.children[-1], outer, facts=True)
 
     def values(self, values: Node) -> list[Case]:
-        """Returns a case for each set of variables that rows of VALUES give a value."""
+        """Returns a case for each set of variables that rows of VALUES bind."""
         names = [child[1:] for child in values.children if not is_tree(child, "single", "row")]
         rows: dict[frozenset[Variable], list[Truth]] = {}
         for row in (child for child in values.children if is_tree(child, "single", "row")):
@@ -313,7 +313,7 @@ class GroupReader:
         return list(Case((), bound, tuple(labels), tuple(literals)).holding(all_of(conditions)))
 
     def _label(self, triple: Triple, patterns: Patterns, labels: list[LabelPattern]) -> Truth:
-        """Reads a pattern with rdfs:label: a label to be shown, or one that says which entity it is."""
+        """Reads a pattern with rdfs:label: a label to be shown, or one that identifies its entity."""
         relational = getattr(triple.subject, "type", None) == "VAR" and triple.subject[1:] in self.nodes.relations
         subject = Variable(triple.subject[1:]) if relational else self.nodes.entity(triple.subject, patterns)
         if getattr(triple.object, "type", None) == "VAR":
@@ -326,7 +326,7 @@ class GroupReader:
 
 
 def merged(cases: list[Case], seen: set[Variable]) -> list[Case]:
-    """Merges cases that bind the same of the variables that are seen; each becomes a part of one disjunction."""
+    """Merges cases that bind the same visible variables into one disjunction."""
     groups: dict[frozenset[Variable], list[Case]] = {}
     for case in cases:
         groups.setdefault(case.bound & seen, []).append(case)
@@ -342,7 +342,7 @@ def merged(cases: list[Case], seen: set[Variable]) -> list[Case]:
 
 
 def _compared(node: Node) -> set[str]:
-    """Returns the names of the variables whose values a condition looks at itself: not in EXISTS, and not only by BOUND."""
+    """Returns the names of the variables whose values a condition uses directly: outside EXISTS and BOUND."""
     if is_tree(node, "exists") or (is_tree(node, "call") and node.children[0].upper() == "BOUND"):
         return set()
     return {token[1:] for token in variables_of(node)} if not hasattr(node, "children") else set().union(*map(_compared, node.children))

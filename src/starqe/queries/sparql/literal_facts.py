@@ -1,4 +1,4 @@
-"""Patterns with literal values: a store of known facts answers them, beside the part of a query that is predicted."""
+"""Patterns with literal values: a store of known facts answers them, next to the predicted part of a query."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ class LiteralFact:
     """A pattern whose value is a literal, or a condition on such values; it has to be a known fact."""
 
     text: str
-    """The pattern or condition as a store takes it."""
+    """The pattern or condition, written for a store."""
     subject: Term | None = None
     """The entity that has the value; None for a condition."""
     relation: str = ""
     value: Variable | None = None
-    """The variable that stands for the literal; None if the literal is given, and for a condition."""
+    """The variable of the literal; None if the literal is given, and for a condition."""
 
 
 def literal_fact(triple: Triple, patterns: Patterns, reader: NodeReader, text: str, written: Written) -> LiteralFact:
     """Reads a triple pattern whose relation has literal values.
 
     Raises:
-        KnownOnlyError: Its subject or value is a blank node, its subject stands for literals, or its value for entities elsewhere.
+        KnownOnlyError: Its subject or value is a blank node, its subject is a literal, or its value is an entity elsewhere.
     """
     subject_kind, value_kind = patterns.key(triple.subject)[0], patterns.key(triple.object)[0]
     if subject_kind not in ("iri", "variable", "literal") or value_kind not in ("iri", "variable", "literal"):

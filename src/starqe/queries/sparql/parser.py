@@ -1,6 +1,6 @@
-"""Tokens and trees of SPARQL texts: lark reads the grammar, and this reads texts by its tables, in less time than lark does.
+"""Tokens and syntax trees of SPARQL texts. lark compiles the grammar; this module parses by lark's tables, faster than lark does.
 
-Imports lark, so that only what reads a text imports it.
+It imports lark, so it is only imported when a text is read.
 """
 
 import re
@@ -14,7 +14,7 @@ from lark.grammar import Rule, Terminal
 from lark.parsers.lalr_analysis import Shift
 
 WORD = "WORD"
-"""The terminal that keywords look like."""
+"""The terminal that also matches keywords."""
 END = "$END"
 """The type of the token after the last one."""
 
@@ -36,7 +36,7 @@ class UnexpectedTokenError(Exception):
 
 
 class SparqlLexer:
-    """Finds the tokens of a text by one regular expression, in the order of lark's own lexer; keywords are words with a meaning."""
+    """Finds the tokens of a text by one regular expression, with the priorities of lark's own lexer; keywords are matched as words."""
 
     def __init__(self, conf: LexerConf) -> None:
         word = next(re.compile(one.pattern.to_regexp()) for one in conf.terminals if one.name == WORD)
@@ -53,7 +53,7 @@ class SparqlLexer:
         self._skip = re.compile(f"(?:{'|'.join(one.pattern.to_regexp() for one in conf.terminals if one.name in conf.ignore)})*").match
 
     def lex(self, text: str, limit: int | None = None) -> list[Token]:
-        """Returns the tokens of a text, with another one for its end; at most one more than the limit, if there is one.
+        """Returns the tokens of a text and an end token; with a limit, at most one token more than the limit.
 
         Raises:
             UnknownCharacterError: No token begins with a character.
@@ -72,7 +72,7 @@ class SparqlLexer:
             kind, value, place = one.lastgroup, one[0], one.end()
             if kind == WORD:
                 kind = exact.get(value) or words.get(value.upper(), WORD)
-            # What Token(…) does, without its two calls.
+            # Same as Token(…), without its two calls.
             token: Token = str.__new__(Token, value)
             token.type, token.value, token.start_pos, token.line, token.column = kind, value, start, line, start - line_start + 1  # type: ignore[assignment]
             if "\n" in value:
@@ -84,10 +84,10 @@ class SparqlLexer:
 
 
 class SyntaxTree(Tree[Token]):
-    """A tree that knows its first and last token, and finds all of its parts by their kind in one pass."""
+    """A tree with its first and last token; all of its parts by kind are found in one pass."""
 
     first: Token | None
-    """The first token that it covers, which need not be among its children; None for a tree of nothing."""
+    """The first token that it covers, which need not be among its children; None for an empty tree."""
     last: Token | None
 
     def __init__(self, data: str, children: list[Any], first: Token | None = None, last: Token | None = None) -> None:
@@ -101,7 +101,7 @@ class SyntaxTree(Tree[Token]):
     @property
     def end_pos(self) -> int:
         """Where it ends in the text."""
-        assert self.last is not None, "a tree of nothing has no place"
+        assert self.last is not None, "an empty tree has no position"
         return self.last.end_pos or 0
 
     @property
@@ -116,12 +116,12 @@ class SyntaxTree(Tree[Token]):
 
     @property
     def _first(self) -> Token:
-        assert self.first is not None, "a tree of nothing has no place"
+        assert self.first is not None, "an empty tree has no position"
         return self.first
 
     @cached_property
     def parts(self) -> dict[str, list[Any]]:
-        """All trees and tokens below this tree, but not itself, which would be a cycle that only the garbage collector frees."""
+        """All trees and tokens below this tree. The tree itself is left out: it would be a reference cycle."""
         found: dict[str, list[Any]] = {}
         left: list[Any] = self.children[::-1]
         while left:
@@ -139,10 +139,10 @@ class SyntaxTree(Tree[Token]):
 
 
 class SparqlParser:
-    """Makes trees of tokens by the rules of a grammar.
+    """Builds syntax trees from tokens, by a grammar.
 
     Args:
-        grammar: The grammar, as lark has it.
+        grammar: The grammar, in lark's notation.
     """
 
     def __init__(self, grammar: str) -> None:
@@ -151,7 +151,7 @@ class SparqlParser:
         self.lexer = SparqlLexer(frontend.lexer_conf)
         table = frontend.parser.parser.parse_table
         self._first_state, self._last_state = table.start_states["start"], table.end_states["start"]
-        # By state and symbol: the next state, or the rule that ends here (its length, its name, and what makes its tree).
+        # By state and symbol: the next state, or the rule that ends here (its length, its name, and the function that builds its tree).
         rules = {rule: (len(rule.expansion), str(rule.origin.name), _maker(rule)) for rule in frontend.parser.parser.callbacks}
         self._actions: dict[int, dict[str, Any]] = {
             state: {symbol: argument if kind is Shift else rules[argument] for symbol, (kind, argument) in actions.items()}
@@ -159,10 +159,10 @@ class SparqlParser:
         }
 
     def parse(self, tokens: list[Token]) -> SyntaxTree:
-        """Returns the tree of some tokens, the last of which is that of the end.
+        """Returns the tree of some tokens, the last of which is the end token.
 
         Raises:
-            UnexpectedTokenError: A token does not follow by the rules.
+            UnexpectedTokenError: The grammar does not allow a token at its place.
         """
         actions, last_state = self._actions, self._last_state
         states, values = [self._first_state], list[Any]()
@@ -196,7 +196,7 @@ class SparqlParser:
             values.append(token)
             firsts.append(token)
             lasts.append(token)
-        raise AssertionError("the token of the end completes the tree")
+        raise AssertionError("the end token completes the tree")
 
     def _accepted(self, states: list[int]) -> frozenset[str]:
         """Returns the types of the tokens that may follow."""
@@ -213,7 +213,7 @@ class SparqlParser:
 
 
 def _maker(rule: Rule) -> Callable[[list[Any]], Any]:
-    """Returns what makes a node of the values that a rule covers, as lark does.
+    """Returns the function that builds the node of a rule from its values, as lark does.
 
     Tokens whose names begin with "_", and those without a name, are left out. A rule whose name begins with "_" gives its children to
     its parent, one with "?" passes a single child on, and what is left out of [ ] becomes None.
@@ -238,7 +238,7 @@ def _maker(rule: Rule) -> Callable[[list[Any]], Any]:
                 found.append(values[place])
             elif found:
                 found += values[place].children
-            else:  # nobody else needs it: a long list that grows at its end is not copied each time
+            else:  # no other node uses the list, so a long list that grows at its end is not copied each time
                 found = values[place].children
         return with_all(found)
 

@@ -1,4 +1,4 @@
-"""The triple patterns of a group with every shorthand undone: plain triples, and triples that have a reifier."""
+"""The triple patterns of a group without shorthands: plain triples, and triples that have a reifier."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from starqe.queries.sparql.syntax import Node, known_only, parts_of
 from starqe.queries.sparql.terms import SparqlTerms
 
 Written: TypeAlias = Mapping[int, tuple[int, str | None]]
-"""Where strings stand in a text that name something: begin -> end, and the IRI for it (None for a blank node, which has none)."""
+"""The positions of strings that name something: begin -> end, and the IRI (None for a blank node, which has none)."""
 Key: TypeAlias = tuple[str, object]
 """The key of a node: two nodes of a text are the same exactly if their keys are equal."""
 
@@ -33,12 +33,12 @@ class Reified:
 
 
 class Patterns:
-    """Collects the patterns of a group as RDF 1.2 has them.
+    """Collects the patterns of a group, in the form of RDF 1.2.
 
     ``<< s p o >> q v`` and ``s p o {| q v |}`` become a reifier of the triple and a plain triple from the reifier to the value.
 
     Raises:
-        KnownOnlyError: A node stands where a graph of entities has none.
+        KnownOnlyError: A node is at a place where a graph of entities has none.
     """
 
     def __init__(self, triples: Iterable[Node], terms: SparqlTerms) -> None:
@@ -165,7 +165,7 @@ class Patterns:
 
 
 def block_text(patterns: Patterns, text: str, written: Written) -> str:
-    """Writes patterns again without any shorthand, as a store takes them.
+    """Writes patterns for a store, without any shorthand.
 
     Args:
         patterns: The patterns.
@@ -180,7 +180,7 @@ def block_text(patterns: Patterns, text: str, written: Written) -> str:
 
 
 def triple_text(triple: Triple, text: str, written: Written) -> str:
-    """Writes one triple pattern as a store takes it."""
+    """Writes one triple pattern for a store."""
     return " ".join(_node_text(node, text, written) for node in (triple.subject, triple.relation, triple.object))
 
 
@@ -210,7 +210,7 @@ def is_tree(node: Node, *kinds: str) -> bool:
 
 
 def variables_of(tree: Node) -> Sequence[Node]:
-    """Returns every variable below a tree (or token), once for each time it occurs."""
+    """Returns every occurrence of a variable below a tree (or token)."""
     if not hasattr(tree, "parts"):
         return [tree] if getattr(tree, "type", None) == "VAR" else []
     return parts_of(tree, "VAR")
@@ -222,7 +222,7 @@ def _named(reifier: Node) -> Node:
 
 
 def _anonymous(tree: Node) -> Node:
-    """Returns a blank node of its own for a tree, at its place."""
+    """Returns a new blank node for a tree, at its position."""
     from lark import Token
 
     return Token("ANON", "[]", tree.start_pos, tree.line, tree.column, end_pos=tree.end_pos)

@@ -72,19 +72,19 @@ def read_sparql(text: str, graph: Graph, max_atoms: int | None = None) -> Sparql
 
 
 def _has_branches(tree: Node) -> bool:
-    """Returns whether a row may come about in several ways: by branches, by what is optional or must exist, by rows of VALUES."""
+    """Returns whether a row may have several derivations: by UNION, OPTIONAL, EXISTS or several rows of VALUES."""
     if any(len(part.children) > 1 for part in parts_of(tree, "union")) or any(parts_of(tree, kind) for kind in ("optional", "exists")):
         return True
     return any(sum(is_tree(row, "single", "row") for row in values.children) > 1 for values in parts_of(tree, "values"))
 
 
 def known_text(text: str, graph: Graph) -> str:
-    """Returns a text as a SPARQL store takes it: strings in triple patterns that name something become IRIs.
+    """Rewrites a text for a SPARQL store: strings in triple patterns that name something become IRIs.
 
-    For a text that is not predicted. What cannot be read here is left to the store.
+    For a text that is not predicted. What cannot be parsed here is left to the store.
 
     Raises:
-        SparqlError: The text asks another graph or service, or a string in the place of a relation names none.
+        SparqlError: The text asks another graph or service, or a string used as a relation names none.
     """
     try:
         tree = parse_sparql(text)
@@ -102,7 +102,7 @@ def known_text(text: str, graph: Graph) -> str:
 
 
 def _find_names(tree: Node, terms: SparqlTerms) -> None:
-    """Finds what the strings in triple patterns name."""
+    """Looks up the names in triple patterns."""
     for triples in parts_of(tree, "triples"):
         _name(triples.children[0], terms)
     for pair in parts_of(tree, "pair"):
@@ -176,7 +176,7 @@ def _check_kinds(reader: GroupReader) -> None:
 
 
 def _columns(form: Node, places: Sequence[Node], reader: GroupReader, cases: list[Case]) -> tuple[str, ...]:
-    """Returns the names of the columns: those of SELECT, or what a template needs."""
+    """Returns the names of the columns: those of SELECT, or those that a template needs."""
     if form.data == "ask":
         return ()
     if form.data == "construct":
@@ -189,7 +189,7 @@ def _columns(form: Node, places: Sequence[Node], reader: GroupReader, cases: lis
     if getattr(projection.children[0], "type", None) == "STAR":
         if reader.reifiers:
             raise known_only(projection, "statement in a row")
-        # Also those that no case binds, such as in a group whose condition never holds.
+        # Includes variables that no case binds, such as those of a group whose condition never holds.
         return tuple(dict.fromkeys(token[1:] for place in places for token in _visible(place)))
     for token in projection.children:
         if (name := token[1:]) in reader.reifiers:
@@ -225,7 +225,7 @@ def _has_atoms(case: Case) -> bool:
 
 
 def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], ...]:
-    """Returns the triples that each row becomes: variables, and terms as N-Triples has them.
+    """Returns the triples that each row becomes: variables, and terms in N-Triples.
 
     Raises:
         KnownOnlyError: They have qualifiers, blank nodes or literals.
@@ -250,7 +250,7 @@ def _template(form: Node, terms: SparqlTerms) -> tuple[tuple[Term, Term, Term], 
 def store_text(
     text: str, tree: Node, terms: SparqlTerms, columns: Sequence[str] | None = None, rewritten: Sequence[tuple[int, int, str]] = ()
 ) -> str | None:
-    """Returns a text as a SPARQL store takes it; None where a string names a blank node, which SPARQL cannot name.
+    """Rewrites a text for a SPARQL store; None if a string names a blank node, which SPARQL cannot name.
 
     Strings that name something become IRIs, `SERVICE <urn:starqe:known>` becomes a plain group, and the reserved columns go. With
     columns, the text of a request is written: it selects them whatever its form is, without LIMIT and OFFSET.
@@ -274,14 +274,14 @@ def store_text(
             edits.append((form.start_pos, group.start_pos, f"SELECT {'DISTINCT ' * _distinct(form)}{head}"))
     parts, place = [], 0
     for start, end, written in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
-        if start >= place:  # else it is a part of what the last edit replaces
+        if start >= place:  # else the last edit replaces it already
             parts += [text[place:start], written]
             place = end
     return " ".join([*parts, text[place:]])
 
 
 def _empty_lists(tree: Node) -> Iterator[tuple[int, int, str]]:
-    """Yields the edits for IN () and NOT IN (), which SPARQL defines as false and true; Oxigraph takes them for errors."""
+    """Yields the edits for IN () and NOT IN (), which SPARQL defines as false and true; Oxigraph refuses them."""
     for kind, value in (("in_", "false"), ("not_in", "true")):
         for part in parts_of(tree, kind):
             if not part.children[-1].children:

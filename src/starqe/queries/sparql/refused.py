@@ -45,7 +45,7 @@ KNOWN_ONLY: Mapping[str, tuple[str, str]] = {
     "two kinds": ("a variable as a relation and as an entity", "Use two variables"),
     "label": ("this use of a label", "A label is shown with its entity, in a column of its own"),
     "open negation": (
-        "a negation that may speak of labels or of statements as nodes",
+        "a negation that may be about labels or about statements as nodes",
         "Give the relation, and begin the pattern at a variable that is bound outside",
     ),
     "many alternatives": ("a query with too many cases", "Each OPTIONAL, and each UNION of different variables, doubles them"),

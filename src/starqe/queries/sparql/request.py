@@ -1,4 +1,4 @@
-"""What a SPARQL text asks for: the queries behind it, and how their answers are to be shown."""
+"""A SPARQL request: its queries, and how their answers are shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from starqe.queries.sparql.literal_facts import LiteralFact
 from starqe.queries.sparql.syntax import Node, known_only
 
 RESERVED = ("score", "known")
-"""The variables that an answer brings with it: how plausible it is, and whether it is known. They may occur in SELECT only."""
+"""The variables that every answer has: its probability, and whether it is known. They may occur in SELECT only."""
 
 Form = Literal["SELECT", "ASK", "CONSTRUCT"]
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way in which a row can come about: a query, and the variables that are given a value instead of being found.
+    """One of the queries that yield rows, and the variables that the text itself gives a value.
 
     The rows of one alternative all bind the same variables. A text has several where a part of it is optional, or where the
     branches of a UNION bind different variables.
@@ -46,24 +46,24 @@ class Alternative:
 
 @dataclass(frozen=True)
 class SparqlRequest:
-    """What a text asks for: one or more alternatives, and how their answers are to be shown.
+    """A SPARQL request: one or more alternatives, and how their answers are shown.
 
     Raises:
-        QueryError: There is no alternative, a column is nothing that an answer has, or a count is negative.
+        QueryError: There is no alternative, a column is not part of an answer, or a count is negative.
     """
 
     alternatives: tuple[Alternative, ...]
     columns: tuple[str, ...]
     """The names in the order of SELECT: variables of the text, and the reserved ones."""
     distinct: bool = False
-    """Whether equal rows are given once."""
+    """Whether equal rows are merged."""
     limit: int | None = None
     """The largest number of answers."""
     offset: int = 0
     """The number of answers to skip."""
     form: Form = "SELECT"
     text: str | None = None
-    """The text as a SPARQL store takes it, without LIMIT and OFFSET: names are IRIs. None for a query that does not come from a text."""
+    """The text rewritten for a SPARQL store, without LIMIT and OFFSET: names are IRIs. None for a query that does not come from a text."""
     body: int = 0
     """Where the query begins in the text, after its declarations."""
     template: tuple[tuple[Term, Term, Term], ...] = ()
@@ -126,7 +126,7 @@ class SparqlRequest:
 
 @dataclass(frozen=True)
 class _Given:
-    """What equations with constants give to variables."""
+    """The values of variables that are equated with constants."""
 
     values: dict[Variable, str]
 
@@ -135,10 +135,10 @@ class _Given:
 
 
 def alternative_of(case: Case, shown: list[str], place: Node) -> Alternative:
-    """Makes a query of a case: variables that an equation gives a value are replaced by it.
+    """Builds the query of a case: a variable that is equated with a constant is replaced by it.
 
     Raises:
-        KnownOnlyError: No statement speaks of a variable that is wanted, or of an entity whose literals are.
+        KnownOnlyError: A wanted variable, or an entity whose literals are wanted, occurs in no statement.
     """
     relations = {variable for part in case.conditions for variable in relation_variables(part)}
     values: dict[Variable, str] = {}
@@ -167,7 +167,7 @@ def alternative_of(case: Case, shown: list[str], place: Node) -> Alternative:
 
 
 def _known_alternative(case: Case, wanted: list[Variable], place: Node) -> Alternative:
-    """Makes an alternative that nothing is predicted for: an entity is known only by its literals.
+    """Builds an alternative without predictions: an entity is known only by its literals.
 
     Raises:
         KnownOnlyError: It shows labels, or what it shows is in no pattern.

@@ -1,4 +1,4 @@
-"""Any SPARQL query over what is known: an Oxigraph store in a process of its own, where a query can be stopped."""
+"""Any SPARQL query over known facts: an Oxigraph store in a separate process, where a query can be stopped."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Rows:
-    """The result of SELECT: a term for each variable that is bound, in the form of SPARQL results in JSON."""
+    """The result of SELECT: a term for each bound variable, in the form of SPARQL results in JSON."""
 
     variables: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
@@ -78,7 +78,7 @@ class KnownStore:
     query. Processes that are forked afterwards ask the same store. It ends, and leaves no file, when this process ends for any reason.
 
     Args:
-        source: A graph, which has the RDF form that exports have, as one default graph; or a file of N-Quads, loaded as it is.
+        source: A graph, loaded in the RDF form of exports as one default graph; or a file of N-Quads, loaded as it is.
         splits: The splits of a graph that count as known.
         memory: Bytes that one query may take beyond the store.
     """
@@ -180,7 +180,7 @@ class KnownStore:
         else:
             loaded = ["apart", str(self._source)]
         program = [sys.executable, store_process.__file__, str(place / "socket"), *loaded]
-        # Its standard input is closed when this process ends for any reason. Its allocator may print a message; `_read` reports the cause.
+        # Its standard input closes when this process ends, for any reason. Its allocator may print a message; `_read` reports the cause.
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )

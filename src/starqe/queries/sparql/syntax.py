@@ -1,6 +1,6 @@
-"""From SPARQL text to a syntax tree, with errors in words.
+"""Parses SPARQL text into a syntax tree, with readable errors.
 
-The grammar is `sparql.lark`. It is compiled when the first text is read: what imports this module does not pay for it.
+The grammar is `sparql.lark`. It is compiled when the first text is read, not on import.
 """
 
 import difflib
@@ -68,7 +68,7 @@ EXPECTED = {
     "_OFFSET": "OFFSET",
     "$END": "the end of the text",
 }
-"""What may come next, in words, by the names of the grammar; what goes with another, or would be refused later, is not here."""
+"""Names of the grammar -> the words for them in errors; tokens that only follow others, or are refused later, are left out."""
 
 _DEPTH = {
     **dict.fromkeys(("LSQB", "_QUOTE", "_TERM", "_ANNOTATION", "LBRACE", "LPAR"), 1),
@@ -77,12 +77,12 @@ _DEPTH = {
 
 
 def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (), kind: type[SparqlError] = SparqlError) -> SparqlError:
-    """Makes the error for a token, or for all that a tree covers; a suggestion is a text to write there instead."""
+    """Returns the error for a token or a tree; a suggestion is a text that may replace it."""
     return kind(rule, way_out, node.line, node.column, node.start_pos, node.end_pos - node.start_pos, suggestions)
 
 
 def known_only(node: Node, construct: str) -> KnownOnlyError:
-    """Makes the error for a construct that is not predicted, so that known facts alone answer it."""
+    """Returns the error for a construct that is not predicted, so that known facts alone answer it."""
     name, way_out = KNOWN_ONLY[construct]
     error = error_at(node, f"{name} is not predicted", way_out, kind=KnownOnlyError)
     assert isinstance(error, KnownOnlyError)
@@ -90,7 +90,7 @@ def known_only(node: Node, construct: str) -> KnownOnlyError:
 
 
 def refused(node: Node, construct: str) -> SparqlError:
-    """Makes the error for what is refused."""
+    """Returns the error for a construct that is refused."""
     name, way_out = REFUSED[construct]
     return error_at(node, f"{name} is refused", way_out)
 
@@ -160,10 +160,10 @@ def _check(tokens: "Sequence[Token]") -> None:
 
 
 def _unexpected(text: str, error: "UnexpectedTokenError") -> SparqlError:
-    """Makes the error for a token that is not expected."""
+    """Returns the error for a token that is not expected."""
     token, accepts = error.token, set(error.accepted)
     if "IRI" in accepts:
-        accepts -= {"INTEGER"}  # where an entity may stand a number is read too, for the sake of a better error
+        accepts -= {"INTEGER"}  # a number is also parsed in the place of an entity, for the sake of a better error
     words = [EXPECTED[name] for name in EXPECTED if name in accepts]
     expected = f"expected {' or '.join(filter(None, [', '.join(words[:-1]), *words[-1:]]))}"
     if token.type == "$END":
@@ -185,6 +185,6 @@ def _unknown_character(text: str, offset: int) -> SparqlError:
 
 
 def in_text(text: str, offset: int, length: int, rule: str, way_out: str) -> SparqlError:
-    """Makes the error for a part of the text that is not a token."""
+    """Returns the error for a part of the text that is not a token."""
     line_start = text.rfind("\n", 0, offset) + 1
     return SparqlError(rule, way_out, text.count("\n", 0, offset) + 1, offset - line_start + 1, offset, length)

@@ -1,6 +1,6 @@
-"""The names in a SPARQL text: from IRIs, prefixed names and labels to the identifiers of a graph.
+"""Resolves the names in a SPARQL text: IRIs, prefixed names and labels become identifiers of a graph.
 
-Strings that name entities or relations are remembered with their places, so that the text can be given to a SPARQL store with IRIs.
+Strings that name entities or relations are kept with their positions, so that the text can be rewritten with IRIs for a SPARQL store.
 """
 
 import re
@@ -122,7 +122,7 @@ class SparqlTerms:
         """Returns the entity that an IRI, a prefixed name or a label denotes.
 
         Raises:
-            SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
+            SparqlError: The graph has none or several, or another kind of node is required there.
         """
         return self._identifier(node, "entity", self._graph.entities, self._graph.names.entities)
 
@@ -130,7 +130,7 @@ class SparqlTerms:
         """Returns the relation that an IRI, a prefixed name or a label denotes.
 
         Raises:
-            SparqlError: There is none in the graph, or there are several, or only another kind of node can stand there.
+            SparqlError: The graph has none or several, or another kind of node is required there.
         """
         return self._identifier(node, "relation", self._graph.relations, self._graph.names.relations)
 
@@ -179,7 +179,7 @@ class SparqlTerms:
         return getattr(node, "type", None) in ("IRI", "PNAME") and self.iri(node) == LABEL and LABEL not in self._graph.relations
 
     def statement_role(self, node: Node) -> tuple[str, str]:
-        """Returns what a relation does for a statement node of Wikidata (statement, value, qualifier or nothing), and its property."""
+        """Returns the role of a relation at a statement node of Wikidata (statement, value, qualifier or none), and its property."""
         if self.wikidata is None or getattr(node, "type", None) not in ("IRI", "PNAME"):
             return "", ""
         iri = self.iri(node)
@@ -252,13 +252,13 @@ def _error(node: Node, rule: str, way_out: str, names: Iterable[str]) -> SparqlE
 
 
 def _listed(ids: Iterable[int], names: Iterable[str], vocabulary: Vocabulary) -> str:
-    """Writes names as strings of SPARQL, each with its label after it if that is another text."""
+    """Writes names as strings of SPARQL, each followed by its label if that differs."""
     labels = [vocabulary.label(id_) for id_ in ids]
     return ", ".join(quoted(name) + (f" ({label})" if label != name else "") for name, label in zip(names, labels, strict=True))
 
 
 def _text(token: Node) -> str:
-    """Returns what a string in quotes says."""
+    """Returns the content of a quoted string."""
     quotes = 3 if token.startswith(('"""', "'''")) else 1
     return _unescaped(token, token[quotes:-quotes])
 

@@ -10,7 +10,7 @@ from starqe.queries.sparql.terms import SparqlTerms
 
 
 class NodeReader:
-    """Reads the nodes and paths of one text, and remembers what its variables range over.
+    """Reads the nodes and paths of one text, and collects what its variables range over.
 
     Args:
         tree: The tree of the whole text.
@@ -28,7 +28,7 @@ class NodeReader:
         self._fresh_count = 0
 
     def entity(self, node: Node, patterns: Patterns) -> Term:
-        """Reads what stands as head, tail or value."""
+        """Reads a head, tail or value."""
         key = patterns.key(node)
         if key[0] in ("iri", "literal"):
             return self._terms.entity(node)
@@ -45,7 +45,7 @@ class NodeReader:
         return self._blanks[key]
 
     def relation(self, node: Node) -> Term:
-        """Reads what stands as a relation.
+        """Reads a relation.
 
         Raises:
             KnownOnlyError: Its values are literals.

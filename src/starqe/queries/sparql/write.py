@@ -35,7 +35,7 @@ def write_sparql(query: "Query", names: Names = DEFAULT_NAMES, form: Literal["SE
 
 
 def readable_sparql(query: "Query", graph: "Graph") -> str:
-    """Writes a query as people read it: every entity and relation by its label, where no other has the same.
+    """Writes a query for people: entities and relations by their labels, if these are unique.
 
     Raises:
         UnsupportedError: A relation or a qualifier relation is a variable, or a negation stands inside a disjunction.
@@ -83,7 +83,7 @@ def _group(formula: Formula, terms: _Terms) -> list[str]:
             for number, part in enumerate(formula.parts):
                 if _denies(part):
                     raise UnsupportedError(
-                        "SPARQL text has no negation inside a disjunction: it would see the variables of its branch only"
+                        "SPARQL text has no negation inside a disjunction: it would see only the variables of its branch"
                     )
                 lines += ["} UNION {"] * (number > 0) + _indented(part, terms)
             return [*lines, "}"]

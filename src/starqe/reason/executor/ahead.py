@@ -1,7 +1,7 @@
-"""Predictions that several queries need, made in one go.
+"""Makes the predictions that several queries need together.
 
-A product of the entities with one vector costs about as much as with eight. So the queries that wait, whatever their patterns, are taken
-through their plans side by side: each says what it will ask next, and that is predicted for all of them together.
+A product of the entities with one vector costs about as much as with eight. So waiting queries of all patterns are taken
+through their plans side by side: each announces its next questions, and these are predicted for all of them together.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,10 +17,10 @@ from starqe.reason.executor.truth import Asked, Made, Predictions
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[Sequence[Asked], None, T]
-"""Work that yields the predictions it needs next; those that are not made for it, it makes itself when it continues."""
+"""Work that yields the predictions it needs next; if they were not made for it, it makes them itself when it continues."""
 
 MOST = 64
-"""The number of queries up to which they are taken side by side; of more, those of one pattern fill a product by themselves."""
+"""The maximum number of queries that are taken side by side; with more, the queries of one pattern fill a product by themselves."""
 
 
 def alone(work: Work[T]) -> T:
@@ -38,7 +38,7 @@ def side_by_side(works: Sequence[Work[None]], made: Made, predict: Callable[[Seq
 
     Args:
         works: The work.
-        made: Where all of it looks for predictions. Those of the first round, at the constants, stay; others serve one round.
+        made: The predictions made so far, shared by all work. Those of the first round, at the constants, stay; others last one round.
         predict: Makes predictions.
     """
     first: Made | None = None
@@ -62,7 +62,7 @@ def side_by_side(works: Sequence[Work[None]], made: Made, predict: Callable[[Seq
 
 
 def predict(predictions: Predictions, asked: Sequence[Asked]) -> Made:
-    """Predicts the other end of edges, heads and tails alike: the truths for each, facts not counted."""
+    """Predicts the other end of edges, heads and tails alike; the truths are without facts."""
     heads, tails = ([node if side == given else MISSING for side, node, _ in asked] for given in ("head", "tail"))
     relations, pairs = [relation for _, _, (relation, _) in asked], Ragged.of_lists([pairs for _, _, (_, pairs) in asked], 2)
     gaps = Gaps(np.array(heads), np.array(relations, np.int32), np.array(tails), pairs, Ragged.empty(len(asked)))
@@ -70,7 +70,7 @@ def predict(predictions: Predictions, asked: Sequence[Asked]) -> Made:
 
 
 def at_constants(plan: Plan, questions: Questions) -> Iterator[Asked]:
-    """Yields what is asked for whatever else is found: the edges that have a constant end and a given relation."""
+    """Yields the questions that are always asked: edges with a constant end and a given relation."""
     for step in plan.steps:
         match step:
             case Bind():

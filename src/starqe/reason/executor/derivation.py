@@ -28,7 +28,7 @@ class RuleReason:
     support: int
     """How often it was right."""
     body: int
-    """How often it said something."""
+    """How often it made a prediction."""
     confidence: float
     """The lower bound of its confidence."""
     statements: tuple[Statement, ...]
@@ -40,7 +40,7 @@ class Reason:
     """One statement that a query asks for, with its variables filled in: a fact, or a prediction."""
 
     edge: int
-    """Its index among the atoms of the query."""
+    """The index of its atom in the query."""
     atom: Atom
     """The statement as the query asks for it, from head to tail."""
     probability: float

@@ -1,7 +1,7 @@
 """One batch of questions taken through the steps of a plan.
 
 R partial questions · k candidates. The truths of the entities at an open node are a `Listed` row; inner variables count by their
-best entity (a maximum), conditions are joined by a norm, disjunctions by its dual, and a negation is 1 less the truth. Every row L comes
+best entity (a maximum), conditions are joined by a norm, disjunctions by its dual, and a negation is 1 minus the truth. Every row L comes
 with a slack s, and the true numbers T obey ``L <= T <= max(L, s)``: what is above the slack is exact, the rest is a lower bound. An
 entity that a row does not list has at most the larger of the slack and the row's bound.
 """
@@ -23,7 +23,7 @@ from starqe.reason.executor.truth import OTHER, EdgeTruth
 from starqe.reason.listed import Listed, everywhere, greatest, joined, only
 
 Found = tuple[list[Listed], list[float]]
-"""The truths of a target, and the slacks. Where there is no target, each row is one truth everywhere, and the slack the most it can be."""
+"""The truths of a target, and the slacks. Without a target, each row has one truth for all entities, and the slack is its upper bound."""
 
 ANYTHING = everywhere(1)
 """The truths at a node without conditions."""
@@ -48,7 +48,7 @@ class Execution:
         self.norm, self.dual = NORMS[norm], DUALS[norm]
         self.cap, self._most = torch.tensor(cap), most
         self.narrow = narrow if narrow < width else 0
-        """How many of the candidates of an inner variable are tried, if not all; the slack counts the others."""
+        """Maximum number of candidates of an inner variable that are tried, if not all; the slack covers the others."""
         self.entities = len(truth.known.graph.entities)
 
     def start(self, floor: Tensor | None = None) -> Partial:
@@ -66,7 +66,7 @@ class Execution:
         return alone(self.stepwise(plan, partial, wanted))
 
     def stepwise(self, plan: Plan, partial: Partial, wanted: int = 0) -> Work[Found]:
-        """Takes the steps of a plan as `run` does; says before a step from an inner variable what it asks."""
+        """Takes the steps of a plan as `run` does; before a step from an inner variable, it yields the questions of the step."""
         for number, step in enumerate(plan.steps):
             if isinstance(step, Bind):
                 return self._try_candidates(step, Plan(plan.target, plan.steps[number + 1 :]), partial)
@@ -95,7 +95,7 @@ class Execution:
                 self._nested(step, partial)
 
     def candidates(self, step: Bind, partial: Partial) -> tuple[Tensor, IntArray, Tensor]:
-        """Returns the truths (R, k) and ids (R, k) of the candidates for a variable that is bound, and the most of all others (R,)."""
+        """Returns truths (R, k) and ids (R, k) of the candidates for a variable to bind, and an upper bound for all others (R,)."""
         if step.node in partial.truth or step.edge is not None or step.hint is None:
             weights, ids, rest = self.best(partial, step.node, step.edge)
             return weights, ids, torch.maximum(rest, torch.tensor(partial.slack.get(step.node, [0.0] * len(partial))))
@@ -107,7 +107,7 @@ class Execution:
     def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of a node's best candidates, and the largest truth among all others (R,).
 
-        Where a row has fewer candidates, there are truths of 0. For a node without any condition, those come first that are most
+        If a row has fewer candidates, it is filled with truths of 0. For a node without any condition, those come first that are most
         likely by the known statements of the edge.
         """
         total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self.entities
@@ -207,7 +207,7 @@ class Execution:
             self._conjoin(partial, step.into, place, only(entity[place : place + 1], torch.ones(1)), 0.0)
 
     def _nested(self, step: Nested, partial: Partial) -> None:
-        """Joins the result of plans of their own: a disjunction of several, or the negation of one."""
+        """Joins the result of nested plans: a disjunction of several, or the negation of one."""
         branches = []
         for plan in step.plans:
             inner = Partial(partial.query, dict(partial.constants), {}, {}, torch.ones(len(partial)), torch.ones(len(partial)))
@@ -225,7 +225,7 @@ class Execution:
             self._weigh(partial, truth, most)
 
     def _either(self, parts: Sequence[tuple[Listed, float]], alone: bool) -> tuple[Listed, float]:
-        """Joins the branches of a disjunction; ``alone``: each is one truth, and the most that it could be."""
+        """Joins the branches of a disjunction; ``alone``: each is one truth with its upper bound."""
         row, slack = parts[0]
         for other, other_slack in parts[1:]:
             if alone:
@@ -237,7 +237,7 @@ class Execution:
 
     def _pass(self, step: Pass, partial: Partial, wanted: int) -> Work[None]:
         messages, slacks = yield from pass_message(self, step, partial, wanted)
-        # A candidate that was left out gives at most its truth and a prediction; one that is truer than it seems, a fact.
+        # A skipped candidate gives at most its truth joined with a prediction; a candidate whose truth is only a lower bound, a fact.
         own = partial.slack.get(step.child, [0.0] * len(partial))
         for place, most in enumerate(slacks.tolist()):
             self._conjoin(partial, step.parent, place, messages[place], max(most, own[place]))
@@ -275,7 +275,7 @@ class Execution:
         return best, slack
 
     def _most_useful(self, weights: Tensor, left_out: Tensor, partial: Partial) -> tuple[Tensor, Tensor]:
-        """Leaves out candidates beyond the narrow beam, and those that cannot lift an answer above the floor. (R, k), (R,)."""
+        """Drops candidates beyond the narrow beam, and those that cannot raise an answer above the floor. (R, k), (R,)."""
         useful = torch.ones_like(weights, dtype=torch.bool)
         if self.narrow:
             useful[:, self.narrow :] = False
@@ -284,7 +284,7 @@ class Execution:
         return torch.where(useful, weights, 0), torch.maximum(left_out, torch.where(useful, 0, weights).amax(dim=1))
 
     def _weigh(self, partial: Partial, truth: Tensor, most: Tensor) -> None:
-        """Joins a condition that concerns no open node, and the most that it could be."""
+        """Joins a condition that concerns no open node, and its upper bound."""
         self.norm(partial.weight, truth, partial.weight)
         self.norm(partial.ceiling, most, partial.ceiling)
 
@@ -308,7 +308,7 @@ class Execution:
         rows, slack = list(partial.truth[target]), list(partial.slack[target])
         for place, (weight, ceiling) in enumerate(zip(weights, ceilings, strict=True)):
             if slack[place] > 0 or ceiling > weight:
-                # The weight is the same condition on all entities, which may be as true as the ceiling.
+                # The weight is the same condition on all entities; its upper bound is the ceiling.
                 most = ceiling if ceiling > weight else 0.0
                 rows[place], slack[place] = joined(self.norm, rows[place], everywhere(weight), (slack[place], most))
             elif weight < 1:
@@ -321,7 +321,7 @@ class Execution:
 
 
 def _negation(row: Listed, slack: float) -> tuple[Listed, float]:
-    """Returns 1 less the truths, and the slack: an entity below the slack may be as false as its lower bound says."""
+    """Returns 1 minus the truths, and the slack: the truth of an entity below the slack may be as low as its lower bound."""
     opened = row.values[row.values < slack]
     least = [float(opened.amin())] if len(opened) else []
     if row.ids is not None and slack > 0:

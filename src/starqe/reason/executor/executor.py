@@ -1,7 +1,7 @@
-"""Answers questions by fuzzy logic: from known facts where there are some, else from one-hop predictions.
+"""Answers questions by fuzzy logic: from known facts if there are any, else from one-hop predictions.
 
-The truth of an answer is the best that any choice of the inner variables gives. The truth of a choice is that of the whole formula: a
-conjunction joins the truths of its parts by a norm, a disjunction by the dual of the norm, and a negation is 1 less the truth of
+The truth of an answer is the maximum over all choices of the inner variables. The truth of a choice is that of the whole formula: a
+conjunction joins the truths of its parts by a norm, a disjunction by the dual of the norm, and a negation is 1 minus the truth of
 its part.
 """
 
@@ -41,15 +41,15 @@ from starqe.reason.listed import Listed, Result, Rows, everywhere, greatest
 CELLS = 1 << 23
 """The number of values in a buffer (32 MiB): it bounds the number of questions, times all entities, in one batch."""
 LISTED_ROWS = 256
-"""The number of questions in one batch where only the best entities are listed."""
+"""The number of questions in one batch if only the best entities are listed."""
 DENSE = 65_536
-"""Up to this number of entities, all are listed: a row over all of them is quicker than lists."""
+"""Up to this number of entities, all are listed: dense rows are faster than lists there."""
 PARTIAL_SOLUTIONS = 1_000_000
 """Maximum number of partial solutions when the facts of a query with a cycle are joined, for answers without predictions."""
 
 
 class Executor:
-    """Answers queries by any formula; it keeps nothing between calls."""
+    """Answers queries of any formula; it is stateless between calls."""
 
     def __init__(self, known: Known, one_hop: OneHop, settings: ReasonSettings | None = None) -> None:
         self.known, self.one_hop, self.settings = known, one_hop, settings or ReasonSettings()
@@ -57,7 +57,7 @@ class Executor:
         self._most = max(1, CELLS // max(1, self._entities))
 
     def scores(self, table: QueryTable, rows: IntArray, out: Tensor, deadline: Deadline = NEVER) -> Tensor:
-        """Computes the truth of all entities as answers of these rows, as `starqe.measure.evaluate` asks for it: (B, V).
+        """Computes the truth of all entities as answers of these rows, for `starqe.measure.evaluate`: (B, V).
 
         The best `settled` predicted answers are exact, if the beam allows; the other truths are lower bounds.
 
@@ -89,7 +89,7 @@ class Executor:
     def truths_of(self, parts: Sequence[Part], out: Tensor | None = None, deadline: Deadline = NEVER, wanted: int | None = None) -> Result:
         """Computes the truths for rows of several tables, part after part, as `truths` does; the `settled` best are wanted by default.
 
-        What few queries ask at the same time is predicted together, whatever their shapes.
+        A small number of queries shares its predictions, whatever the shapes.
 
         Raises:
             UnsupportedError: A table is reified.
@@ -116,13 +116,13 @@ class Executor:
     def best_rows(
         self, table: QueryTable, rows: IntArray, count: int, known: Sequence[IntArray] | None = None, deadline: Deadline = NEVER
     ) -> Best:
-        """Finds the best answers of these rows beside the known ones; predictions that cannot change them are not made.
+        """Finds the best answers of these rows apart from the known ones; predictions that cannot change them are skipped.
 
         Args:
             table: The queries.
             rows: Those that are asked.
             count: The number of answers wanted.
-            known: The answers that are left out, of each; those that facts alone make true if left out.
+            known: The answers to exclude for each row; by default, those that facts alone make true.
             deadline: When to stop.
 
         Raises:
@@ -162,10 +162,10 @@ class Executor:
         return found
 
     def _fill(self, table: QueryTable, rows: IntArray, asking: "_Asking", found: Rows, start: int, out: Tensor | None) -> Work[None]:
-        """Computes the truths of rows that fit into a buffer; says what it asks before it does.
+        """Computes the truths of rows that fit into a buffer; yields its questions before it asks them.
 
-        Where several variables are to be tried, few candidates of each are tried first. What that settles is done; for the others, more
-        candidates are tried as far as they can lift an answer above the best ones so far.
+        If several variables are to be tried, few candidates of each are tried first. Rows that this settles are done; for the others, more
+        candidates are tried, as far as they can raise an answer above the best ones so far.
         """
         plan = plan_of(pattern_of_shape(table.shape))
         floor: Tensor | None = None
@@ -209,7 +209,7 @@ class Executor:
             return Result(row.dense(self._entities)[None], torch.tensor(slack))
 
     def best(self, query: Query, count: int, deadline: Deadline = NEVER, without: Collection[tuple[int, ...]] = frozenset()) -> Tuples:
-        """Finds the best values of the answer variables of a query, without trying all, and without those that are not wanted.
+        """Finds the best values of the answer variables of a query, except those in ``without``; it need not try all.
 
         Raises:
             InputError: An identifier does not occur in the graph.
@@ -278,10 +278,10 @@ class Executor:
             return explain(execution, plan, [dict(zip(pattern.answers, ids, strict=True)) for ids in answers])
 
     def _known_answers(self, table: QueryTable, row: int, deadline: Deadline) -> IntArray:
-        """Returns the answers that facts alone entail: from bound variables facts are followed for their candidates only.
+        """Returns the answers that facts alone entail: beyond bound variables, facts are followed for their candidates only.
 
-        Returns none if there are too many facts to join; the slack then says that others may be true. None with a negation, either:
-        that a fact is missing makes nothing quite true.
+        It returns none if there are too many facts to join; the slack then says that others may be true. Nor with a negation:
+        a missing fact proves nothing.
         """
         with suppress(UnsupportedError):
             if table.shape.negated:
@@ -335,7 +335,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class _Asking:
-    """What the queries of one call have in common."""
+    """The shared state of the queries of one call."""
 
     predictions: Predictions
     made: Made

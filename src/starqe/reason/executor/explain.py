@@ -41,7 +41,7 @@ class Explaining(Execution):
 def explain(execution: Explaining, plan: Plan, answers: Sequence[Values]) -> list[Derivation]:
     """Derives some answers of the only question of a batch, each in the best way; ties go to the lowest id.
 
-    The same candidates are tried as for the truths, so the truth is the same. Where no variable is tried
+    The same candidates are tried as for the truths, so the truth is the same. If no variable is tried
     one candidate after the other, all answers share the way up to the target.
     """
     shared: Partial | None = None
@@ -62,7 +62,7 @@ def explain(execution: Explaining, plan: Plan, answers: Sequence[Values]) -> lis
 
 
 def explain_known(execution: Explaining, prover: Prover, values: Values) -> Derivation:
-    """Derives an answer from facts, with values that prove it; what its negations rely on is predicted."""
+    """Derives an answer from facts, with values that prove it; the statements in its negations are predicted."""
     execution.pinned = {}
     pattern = execution.pattern
     outer = frozenset({*pattern.answers, *pattern.constants})
@@ -71,7 +71,7 @@ def explain_known(execution: Explaining, prover: Prover, values: Values) -> Deri
 
 
 def _known_part(execution: Explaining, prover: Prover, tree: Tree, values: Values, outer: frozenset[str]) -> tuple[dict[str, int], Part]:
-    """Derives a part that these values prove, and returns the values that it uses; outer nodes are those that occur in other parts."""
+    """Derives a part that these values prove, and returns the values that it uses; outer nodes are those of other parts."""
     pattern, parts = execution.pattern, conjuncts(tree)
     used = {node: values[node] for part in parts if isinstance(part, int | Equal) for node in pattern.nodes_of(part)}
     used |= {node: id_ for node, id_ in values.items() if node in outer}
@@ -93,7 +93,7 @@ def _known_part(execution: Explaining, prover: Prover, tree: Tree, values: Value
 
 
 def _proven(execution: Explaining, prover: Prover, tree: Or[Any], group: Group, shared: Values) -> tuple[dict[str, int], Group]:
-    """Replaces the branches of a disjunction that have a proof by it; the first of them explains it."""
+    """Replaces the provable branches of a disjunction by their proofs; the first of them explains it."""
     parts, used = list(group.parts), dict[int, dict[str, int]]()
     for place, branch in enumerate(tree.parts):
         if (proof := prover.first(branch, dict(shared))) is not None:
@@ -130,7 +130,7 @@ def _forward(execution: Explaining, plan: Plan, partial: Partial, wanted: int | 
 def _backward(
     execution: Explaining, plan: Plan, tree: Tree, partial: Partial, target: str | None, wanted: int | None
 ) -> tuple[float, dict[str, int], Part]:
-    """Fills the variables in, from the target back: the truth of what is wanted, the values of the nodes, and the tree's derivation."""
+    """Assigns values to the variables, from the target back; returns the truth, the values of the nodes, and the derivation."""
     values = {node: int(ids[0]) for node, ids in partial.constants.items()}
     if plan.target is not None and wanted is not None:
         values[plan.target] = wanted

@@ -1,4 +1,4 @@
-"""The message of a finished inner variable to the node at the other end of its last edge, and when its other candidates no longer matter.
+"""The message of a finished inner variable to the node at the other end of its last edge, and when to skip its remaining candidates.
 
 Known facts are followed for all candidates. Predictions are made best candidate first, in groups that double. If a number of answers
 is wanted, the execution stops when no other candidate can change them: the bound on what is left is then the slack.
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from starqe.reason.executor.execution import Execution
 
 GROUP, FIRST = 200_000, 400_000
-"""About how many numbers are predicted first: for one variable, and for each where several are to be tried."""
+"""Approximate number of truths to predict first: for one variable, and for each of several."""
 
 
 def tried_first(predicted: int, entities: int) -> int:
-    """Returns how many candidates are tried first, so that about this many numbers are predicted: 4 of 50,000 entities, all of few.
+    """Returns how many candidates to try first, so that about this many truths are predicted: 4 with 50,000 entities, all with few.
 
     It does not depend on the number of questions, so that an answer does not depend on what is asked at the same time.
     """
@@ -37,7 +37,7 @@ def tried_first(predicted: int, entities: int) -> int:
 
 
 def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: int) -> Work[tuple[list[Listed], Tensor]]:
-    """Computes what the candidates of a child make true at its parent; says before each group of predictions what it asks.
+    """Computes the truths that the candidates of a child give its parent; yields the questions of each group of predictions first.
 
     Args:
         execution: The batch.
@@ -47,7 +47,7 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
             last step. With 0, every candidate of the beam is tried.
 
     Returns:
-        The truths of each question, and the most that candidates which were not tried could give (R,).
+        The truths of each question, and an upper bound for candidates that were not tried (R,).
     """
     weights, nodes, rest = execution.best(partial, step.child, step.edge)
     labels = execution.labels(partial, step.edge)
@@ -82,7 +82,7 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
 
 
 def _bound(row: Listed | None) -> float:
-    """Returns the most that facts can give from candidates that are not listed: they are not followed."""
+    """Returns an upper bound for facts at candidates that are not listed, which are not followed."""
     return 0.0 if row is None or row.ids is None else row.rest
 
 
@@ -105,7 +105,7 @@ def _settled(execution: "Execution", partial: Partial, node: str, messages: Sequ
 
 
 def least_of_best(truths: Tensor, wanted: int) -> Tensor:
-    """Returns the truth of the last of the best answers beside those that facts make true; overwrites the truths. (…, n) -> (…)."""
+    """Returns the truth of the last of the best answers apart from facts; overwrites the truths. (…, n) -> (…)."""
     if not truths.shape[-1]:
         return torch.zeros(truths.shape[:-1])
     truths.masked_fill_(truths >= 1, 0)
@@ -115,7 +115,7 @@ def least_of_best(truths: Tensor, wanted: int) -> Tensor:
 
 
 def _facts(execution: "Execution", step: Pass, partial: Partial, place: int, label: int) -> Listed:
-    """Passes each candidate's truth along the known statements of the edge: far fewer than the numbers of one prediction."""
+    """Passes each candidate's truth along the known statements of the edge, which are far fewer than the entities of a prediction."""
     edges, rows = execution.edges, partial.truth.get(step.child)
     other = OTHER[step.given]
     if rows is None:
@@ -137,12 +137,12 @@ def _facts(execution: "Execution", step: Pass, partial: Partial, place: int, lab
 def _follow_predictions(
     execution: "Execution", given: Side, nodes: IntArray, labels: IntArray, weight: Tensor, messages: list[Listed], owner: IntArray
 ) -> None:
-    """Passes what is predicted from the chosen candidates, each to the row that it belongs to."""
+    """Adds the predictions from the chosen candidates, each to its own row."""
     found: dict[int, list[Listed]] = {}
     for asked, row in execution.edges.predicted(given, nodes, labels):
         place = int(owner[asked])
         passed = row.weighed(execution.norm, weight[asked])
-        if row.ids is None and messages[place].ids is None:  # a row over all entities is taken in at once
+        if row.ids is None and messages[place].ids is None:  # dense rows are merged at once
             torch.maximum(messages[place].values, passed.values, out=messages[place].values)
         else:
             found.setdefault(place, [messages[place]]).append(passed)
@@ -153,8 +153,8 @@ def _follow_predictions(
 def likely(execution: "Execution", partial: Partial, place: int, node: str, edge: int | None, total: int, count: int) -> IntArray:
     """Returns the most likely values of a node that has no condition, by the known statements of an edge.
 
-    First comes what stands there in statements that have all bound ends of the edge, the most frequent first; if that is not enough,
-    what stands there in statements that have one of the bound ends, then in any.
+    First come its values in statements that have all bound ends of the edge, the most frequent first; if these are too few,
+    those in statements that have one of the bound ends, then in any statement.
     """
     if edge is None:
         return np.arange(count)
@@ -176,7 +176,7 @@ def likely(execution: "Execution", partial: Partial, place: int, node: str, edge
 
 
 def _values(execution: "Execution", statements: IntArray, node: str, edge: int) -> IntArray:
-    """Returns what stands for a node of an edge in some statements: (n,)."""
+    """Returns the values that a node of an edge has in some statements: (n,)."""
     asked, graph = execution.pattern.edges[edge], execution.edges.known.graph
     if node == asked.relation:
         return np.asarray(graph.relation[statements])

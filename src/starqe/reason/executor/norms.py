@@ -25,7 +25,7 @@ def goedel(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 def lukasiewicz(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     """Returns ``max(0, a + b - 1)``: doubts add up."""
-    doubt = torch.maximum(a, b).neg_().add_(1)  # of the larger: a + b - 1, as it is written, would round small truths away
+    doubt = torch.maximum(a, b).neg_().add_(1)  # of the larger one; a + b - 1 as written would round small truths away
     return torch.minimum(a, b, out=out).sub_(doubt).clamp_min_(0)
 
 

@@ -17,8 +17,8 @@ class Partial:
     truth: dict[str, list[Listed]]  # node -> R rows; a node without condition has none
     slack: dict[str, list[float]]  # node -> R numbers
     weight: Tensor  # (R,) the truth of what concerns no open node
-    ceiling: Tensor  # (R,) the most that the weight could be
-    floor: Tensor | None = None  # (R,) answers that are not truer than this do not matter
+    ceiling: Tensor  # (R,) upper bound of the weight
+    floor: Tensor | None = None  # (R,) answers with a truth up to this are not needed
 
     def __len__(self) -> int:
         return len(self.query)

@@ -1,8 +1,8 @@
-"""Patterns: what questions have in common when their constants are taken out, so that one plan serves them all.
+"""Patterns: questions without their constants, so that one plan serves all questions of a pattern.
 
 A pattern is a tree of And, Or and Not over edges and equations between nodes. A node is a constant (an entity that each question
-gives), a variable over entities, or a variable over relations. What an edge says apart from its nodes (its relation and its given
-qualifier pairs) is its label, which each question gives too.
+gives), a variable over entities, or a variable over relations. The rest of an edge (its relation and its given
+qualifier pairs) is its label, which each question gives, too.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ def leaves(tree: Tree) -> Iterator["int | Equal"]:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """R questions of one pattern: what each of them gives."""
+    """R questions of one pattern: the constants and labels of each."""
 
     pattern: Pattern
     constants: Mapping[str, IntArray]  # node -> (R,) entities
@@ -160,7 +160,7 @@ def question_of(query: Query, graph: Graph) -> Questions:
 
 
 class _Compiler:
-    """Collects the edges of a formula, and what they give."""
+    """Collects the edges of a formula, with their labels and constants."""
 
     def __init__(self, graph: Graph, of_relations: Collection[Variable]) -> None:
         self._graph, self._relation_variables = graph, of_relations

@@ -1,8 +1,8 @@
-"""The order in which a pattern is reasoned, from its constants to its target.
+"""The order in which a pattern is evaluated, from its constants to its target.
 
 Conditions on one open variable are rows of truths over all entities. A leaf (an inner variable with one edge left) is taken out by a
 message along that edge. A disjunction or a negation that leaves one variable open is a plan of its own, whose result is a condition
-on that variable. Where nothing of this is possible, a variable is bound: it is tried out candidate by candidate, and is a constant
+on that variable. If none of this is possible, a variable is bound: it is tried candidate by candidate, and is a constant
 from then on. So are the answer variables beside the target, the variables that range over relations, and the ends of an edge before
 its qualifier values are asked for.
 """
@@ -48,11 +48,11 @@ def _conjuncts(tree: Tree) -> tuple[Tree, ...]:
 
 
 class _Planner:
-    """What is still to do in one conjunction: its parts, its inner variables, and which nodes are constants or have a condition.
+    """The state of planning one conjunction: its remaining parts, its inner variables, and which nodes are constants or have a condition.
 
     Args:
         pattern: The pattern.
-        parts: What has to hold together.
+        parts: The parts of the conjunction.
         target: The variable whose truths are wanted.
         constant: The nodes that are constants already.
         kept: Variables that must be bound, and not maximised.
@@ -127,7 +127,7 @@ class _Planner:
         return Pass(factor.edge, "head" if node == edge.head else "tail", node, parent)
 
     def _bind(self) -> Step:
-        """Binds a variable: what other parts need as a constant first, then one with a condition, then one that opens cycles."""
+        """Binds a variable: first one that other parts need as a constant, then one with a condition, then one that breaks cycles."""
         needed = {node for factor in self.left for node in factor.needs(self.pattern)} - self.constant
         cycles = _cycles(self._joins())
         stuck = {node for factor in self.left for node in self._free(factor)} - {self.target}
@@ -149,7 +149,7 @@ class _Planner:
         return Bind(node, edges[0] if edges else None, hint)
 
     def _joins(self, without: str | None = None) -> Iterator[tuple[str, str]]:
-        """Yields the connections between open variables: a factor of two joins them, one of more makes cycles of them."""
+        """Yields the connections between open variables: a factor with two of them is an edge, one with more is a cycle."""
         for factor in self.left:
             free = [node for node in self._free(factor) if node != without]
             if len(free) == 2 and isinstance(factor, EdgeFactor):

@@ -1,7 +1,7 @@
 """Proofs: values of the variables for which known statements alone make a formula true.
 
-A depth-first search: the part with the fewest matches is taken first, and what has failed once is not tried again. A negation holds
-where its part has no proof; it waits until the variables that it shares with other parts are bound.
+A depth-first search: the part with the fewest matches comes first, and failed states are not tried again. A negation holds
+if its part has no proof; it waits until the variables that it shares with other parts are bound.
 """
 
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ class Prover:
         return cost
 
     def _waiting(self, part: Tree, values: Values, scope: frozenset[str]) -> list[str]:
-        """Returns the variables of a negation that have a value outside of it, and none yet."""
+        """Returns the variables of a negation that other parts bind, and that have no value yet."""
         return sorted((self._pattern.mentioned(part) & scope) - values.keys())
 
     def _extend(self, part: Tree, values: Values, scope: frozenset[str]) -> Iterator[Values]:
@@ -137,7 +137,7 @@ class Prover:
                     yield values | found
 
     def _pairs(self, number: int, place: int, row: int) -> list[list[tuple[str, int]]]:
-        """Returns what each pair of a statement binds if it matches a pair with a variable."""
+        """Returns the bindings for each pair of a statement that matches a pair with a variable."""
         variable, node = self._pattern.edges[number].values[place]
         wanted = self._pair_relations[number][place]
         return [
@@ -165,5 +165,5 @@ class Prover:
 
 
 def conjuncts(tree: Tree) -> tuple[Tree, ...]:
-    """Returns what has to hold together, with nested conjunctions merged."""
+    """Returns the parts of a conjunction, with nested conjunctions merged."""
     return tuple(part for inner in tree.parts for part in conjuncts(inner)) if isinstance(tree, And) else (tree,)

@@ -1,4 +1,4 @@
-"""What decides how a query is reasoned."""
+"""The settings of the executor."""
 
 from typing import Literal
 

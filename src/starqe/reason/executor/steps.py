@@ -93,7 +93,7 @@ class Bind:
 
     node: str
     edge: int | None
-    """Where candidates are looked for if nothing else says which are good."""
+    """The edge whose statements suggest candidates if there is no condition."""
     hint: Nested | None = None
     """A condition for finding candidates, if there is neither another condition nor an edge; its truth is not counted."""
 
@@ -105,7 +105,7 @@ Step = Given | Check | Pass | Close | Value | Fix | Nested | Bind
 class Plan:
     """The steps for one pattern, or for one part of it.
 
-    Every edge is in one step, and is predicted from one side only: so its truth is a function of the edge, its head and its tail.
+    Every edge is in one step and is predicted from one side only, so its truth is a function of the edge, its head and its tail.
     """
 
     target: str | None
@@ -137,7 +137,7 @@ class Plan:
         return self.binds or any(isinstance(step, Pass | Nested) for step in self.steps[:-1])
 
     def questions(self, width: int) -> int:
-        """Counts the one-hop predictions that are needed at most with this number of candidates for each inner variable."""
+        """Returns the maximum number of one-hop predictions with this number of candidates for each inner variable."""
         branches, total = 1, 0
         for step in self.steps:
             match step:
@@ -152,5 +152,5 @@ class Plan:
         return total
 
     def width(self, beam: int, questions: int) -> int:
-        """Returns the widest beam, up to the one wanted, with which the questions suffice; at least 1."""
+        """Returns the widest beam, up to the one wanted, that needs no more than this number of questions; at least 1."""
         return max(1, bisect_right(range(1, beam + 1), questions, key=self.questions))

@@ -56,7 +56,7 @@ class Retrieving(Protocol):
 Asked: TypeAlias = tuple[Side, int, Label]
 """The side of the given end, the entity there, and the label of the edge."""
 Made: TypeAlias = dict[Asked, Listed]
-"""Predictions that were made already; facts are not counted in them."""
+"""Predictions that were made already, without facts."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _capped(row: Listed, cap: float) -> Listed:
 
 
 class Labels:
-    """Labels by number: equal ones have one number, so that equal questions are asked once."""
+    """Numbers labels: equal labels have one number, so that equal questions are asked once."""
 
     def __init__(self) -> None:
         self._numbers: dict[Label, int] = {}
@@ -179,7 +179,7 @@ class EdgeTruth:
     def values(
         self, heads: IntArray, tails: IntArray, labels: IntArray, relations: Sequence[int], fact: bool = False
     ) -> Iterator[tuple[int, Listed, IntArray]]:
-        """Asks for the value of a further pair of each statement, given its ends, its label and the relation of the pair.
+        """Predicts the value of a further pair of each statement, given its ends, its label and the relation of the pair.
 
         Edges that have to be facts are not predicted.
 
@@ -204,12 +204,12 @@ class EdgeTruth:
                 yield place, truth.with_facts(known), known
 
     def predicted(self, side: Side, nodes: IntArray, labels: IntArray, fact: bool = False) -> Iterator[tuple[int, Listed]]:
-        """Asks for the other end of every node's edge: each different question once, as many at a time as the buffer holds.
+        """Predicts the other end of every node's edge: each distinct question once, as many at a time as the buffer holds.
 
         Edges that have to be facts are not predicted.
 
         Yields:
-            The position of each node, and the truths, which are valid until the next.
+            The position of each node, and the truths, which are valid until the next one.
         """
         if fact:
             yield from ((place, everywhere(0)) for place in range(len(nodes)))
@@ -234,7 +234,7 @@ class EdgeTruth:
     def _asked(self, side: Side, nodes: IntArray, labels: IntArray) -> Iterator[tuple[int, Listed]]:
         entities = len(self.known.graph.entities)
         codes, first, place = np.unique(labels * entities + nodes, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # as they come: neighbours belong to one query, whose row then stays in the cache
+        order = np.argsort(first)  # in the given order: neighbours belong to one query, whose row then stays in the cache
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         question, codes = rank[place], codes[order]
@@ -277,7 +277,7 @@ class EdgeTruth:
         return Gaps(head, relations[labels], tail, pairs.take(labels), Ragged.empty(len(nodes)))
 
     def _of_values(self, gaps: Gaps) -> list[Listed]:
-        """Predicts qualifier values; a model that predicts heads and tails alone leaves them to the facts."""
+        """Predicts qualifier values; with a model that predicts heads and tails only, they come from facts alone."""
         try:
             return self._rows(gaps)
         except UnsupportedError:

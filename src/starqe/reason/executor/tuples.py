@@ -1,4 +1,4 @@
-"""The best values of several answer variables: variables are bound best first, and skipped when they no longer matter."""
+"""The best values of several answer variables: candidates are tried best first, and skipped when they cannot be among the best."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class BestTuples:
 
     @property
     def wanted(self) -> int:
-        """How many have to be exact: those that are left out may be among the best, too."""
+        """How many have to be exact: excluded ones may be among the best, too."""
         return self.count + len(self._without)
 
     def left_out(self, place: int, bound: Sequence[int | None]) -> list[int]:
@@ -46,7 +46,7 @@ class BestTuples:
         return self._by_others[place].get(tuple(id_ for number, id_ in enumerate(bound) if number != place and id_ is not None), [])
 
     def add(self, ids: tuple[int, ...], truth: float) -> None:
-        """Takes one of them, or finds that it is not wanted, or known to be as true already."""
+        """Adds one, unless it is excluded or known to be as true already."""
         if truth <= max(self.least, self._truth.get(ids, 0.0)) or ids in self._without:
             return
         self._truth[ids] = truth
@@ -55,7 +55,7 @@ class BestTuples:
             self.least = min(self._truth.values())
 
     def leave(self, most: float) -> None:
-        """Notes how true something could be that was not tried."""
+        """Records the upper bound of candidates that were skipped."""
         self.slack = max(self.slack, most)
 
     def ranked(self) -> list[tuple[tuple[int, ...], float]]:
@@ -91,7 +91,7 @@ def collect(execution: Execution, plan: Plan, partial: Partial, best: BestTuples
             continue
         most = best.count + len(best.left_out(bound.index(None), bound))
         top, ids, others = truths.best(most, execution.entities)
-        best.leave(max(slack[row], others if others > top[-1] else 0.0))  # some that are not listed may be truer
+        best.leave(max(slack[row], others if others > top[-1] else 0.0))  # entities that are not listed may be truer
         for truth, id_ in zip(top.tolist(), ids.tolist(), strict=True):
             if truth <= best.least:
                 break

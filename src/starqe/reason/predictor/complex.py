@@ -37,7 +37,7 @@ class ComplEx(Predictor):
 
     A number or a date as a value or a tail is a mixture of the rows of two knots of E, its scale's (`Scales`).
 
-    There q and R[r] are not in the product above: they describe the kind of statement, at no cost. C is not R, since a softmax
+    In these, q and R[r] do not come from the product above: they describe the kind of statement, at no cost. C is not R, since a softmax
     over all relations updates every row at every step, and would disturb the product.
     """
 

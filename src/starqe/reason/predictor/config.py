@@ -29,9 +29,9 @@ class PredictorConfig(Section):
     initial_length: float = pydantic.Field(default=1.0, gt=0)
     """The initial length of the entity embeddings."""
     dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)
-    """The share of features that are dropped inside: what attention and feed-forward add, sums of messages, or the product."""
+    """The share of dropped features inside the model: of attention and feed-forward outputs, sums of messages, or the product."""
     input_dropout: float = pydantic.Field(default=0.2, ge=0, lt=1)
-    """The share of features that are dropped from the embeddings of what is given."""
+    """The share of dropped features of the input embeddings."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:

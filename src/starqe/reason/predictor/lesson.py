@@ -63,7 +63,7 @@ class PredictLesson:
         return [(part, len(part)) for part in parts]
 
     def loss_per_query(self, model: nn.Module, batch: Gaps, noise: torch.Generator) -> tuple[Tensor, int]:
-        """Computes the mean over the questions of a batch of their losses, each times its weight, with the penalty; and their number."""
+        """Computes the weighted mean loss of the questions of a batch, with the penalty; and the number of questions."""
         assert isinstance(model, Predictor)
         device, batch = model.device, self.questions.entailed.answered(batch)
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):

@@ -1,7 +1,7 @@
 """One-hop predictions as probabilities: how likely is it that an unknown statement holds?
 
-A softmax distributes one unit of belief over the entities. It is not a probability of truth: a question may have no
-further answer, or many. So the belief that remains besides the known answers is calibrated on validation, together with what
+A softmax distributes one unit of belief over the entities. It is not the probability that a statement is true: a question may have no
+further answer, or many. So the belief that remains after the known answers is calibrated on validation, together with what
 is known about the question: its number of known answers, and the usual number of answers of its relation.
 
 B questions · V entities.
@@ -28,7 +28,7 @@ from starqe.reason.logistic import Logistic
 
 FEATURES = ("log belief", "log known answers", "log usual answers", "log known x usual")
 SIDES: tuple[Side, ...] = ("head", "tail")
-_FLOOR = 1e-6  # the minimum belief that remains besides the known answers
+_FLOOR = 1e-6  # the minimum belief that remains after the known answers
 _ROWS = 4  # rows processed at a time: those of 50,000 entities stay in the cache
 _ROUNDING = 1e-4  # a logit may exceed its bound by the rounding of float32 sums
 
@@ -41,8 +41,8 @@ def log_share(scores: Tensor) -> Tensor:
 class OneHopProbability:
     """Calibrated probabilities of one-hop answers (`starqe.reason.executor.truth.OneHop`): P(it is an answer | it is not known to be).
 
-    A relation that no known statement has, or that no known qualifier has, is not predicted in that place: a model has learned nothing
-    of it there.
+    A relation that no known statement (or no known qualifier) has is not predicted there: a model has learned nothing
+    about it.
     """
 
     def __init__(self, scorer: GapScorer, known: Known, calibration: Logistic) -> None:
@@ -74,7 +74,7 @@ class OneHopProbability:
         return found
 
     def best(self, gaps: Gaps, count: int) -> list[Listed]:
-        """Returns the probabilities of the most probable entities that are not known answers; all of a scorer that needs whole rows."""
+        """Returns the probabilities of the most probable entities that are not known answers; of all entities, if the scorer is dense."""
         if not isinstance(self._scorer, GapRetriever):
             return [Listed(row) for row in self.probabilities(gaps, torch.empty(len(gaps), self._context.entities))]
         found = best_beliefs(self._scorer, self._context, gaps, count)
@@ -96,9 +96,9 @@ class OneHopProbability:
         ]
 
     def ceilings(self, gaps: Gaps) -> Tensor:
-        """Returns the most that any entity's probability can be, unless it is a known answer: (B,).
+        """Returns an upper bound on the probability of every entity that is not a known answer: (B,).
 
-        The belief in one that is not known is at most what is left beside the known answers, so its logit is at most that of the other
+        The belief in such an entity is at most what remains after the known answers, so its logit is at most that of the other
         features. They depend on the number of known answers, which is not counted here but lies between 0 and the number of statements.
         """
         slope = self._calibration.weights[0]
@@ -115,14 +115,14 @@ class Beliefs:
     ids: IntArray  # (B, k)
     beliefs: Tensor  # (B, k) logarithms, the largest first; -inf where there are no more
     total: Tensor  # (B,) the logarithm of the normaliser of all scores
-    left: Tensor  # (B,) the logarithm of the belief that remains besides the known answers
+    left: Tensor  # (B,) the logarithm of the belief that remains after the known answers
     known: Ragged  # the known answers
     at: Callable[[IntArray, IntArray], Tensor]
     """Returns the scores of some entities for some of the questions: (r,), (n,) -> (r, n)."""
 
 
 def best_beliefs(scorer: GapScorer, context: "Context", gaps: Gaps, count: int) -> Beliefs:
-    """Finds the entities besides the known answers that a scorer believes in most."""
+    """Finds the entities with the highest beliefs that are not known answers."""
     known = context.answers(gaps)
     without = [known[row] for row in range(len(gaps))]
     with torch.inference_mode():
@@ -144,7 +144,7 @@ class Questions:
     """What is known about some questions."""
 
     features: FloatArray  # (B, features), with 0 in place of the belief in a candidate
-    left: FloatArray  # (B,) the logarithm of the belief that remains besides the known answers
+    left: FloatArray  # (B,) the logarithm of the belief that remains after the known answers
     known: Ragged  # the known answers
 
 
@@ -178,7 +178,7 @@ class Context:
         return np.stack([np.zeros(len(gaps)), counted, expected, counted * expected], axis=1)
 
     def limits(self, gaps: Gaps) -> tuple[IntArray, IntArray]:
-        """Returns the fewest and the most known answers that questions for an end can have, without looking at them: (B,) each."""
+        """Returns bounds on the number of known answers of questions for an end, without looking them up: (B,) each."""
         tails = gaps.position == TAIL
         most = np.zeros(len(gaps), np.int64)
         for side, asked in zip(SIDES, (tails, ~tails), strict=True):

@@ -1,4 +1,4 @@
-"""Rules beside a trained predictor: they are mined from what it learned from, and weighed on validation."""
+"""Adds rules to a trained predictor: they are mined from its training statements, and their weight is fitted on validation."""
 
 from dataclasses import replace
 
@@ -17,15 +17,15 @@ from starqe.reason.rules.firing import RuleBook
 from starqe.reason.rules.mining import mine
 
 STEP, STEPS = 0.25, 8
-"""The weights that are tried: from 0 on in these steps."""
+"""The weights that are tried, in these steps from 0 on."""
 UNFITTED = 0.5
-"""The weight where there is no validation to fit one on."""
+"""The weight if there is no validation to fit it on."""
 STATEMENTS = 500
 """The number of validation statements that the weight is fitted on."""
 
 
 def add_rules(run: PredictorRun) -> None:
-    """Mines the rules of a trained predictor and keeps them in its run, if its recipe wants rules and there are none yet.
+    """Mines the rules of a trained predictor and saves them in its run, if its recipe asks for rules and there are none yet.
 
     Raises:
         StorageError: There are no weights yet, or the folder cannot be written.
@@ -43,7 +43,7 @@ def add_rules(run: PredictorRun) -> None:
 def fit_rule_weight(scorer: GapScorer, book: RuleBook, graph: Graph, seed: int = 0) -> float:
     """Returns the weight of the rules with the best MRR of heads and tails of validation statements.
 
-    What train and valid entail does not compete; of equal weights the smallest is chosen.
+    Ranks are filtered by train and valid; of equally good weights the smallest is chosen.
     """
     rows = some_statements(graph, "valid", STATEMENTS, seed)
     entailed, sums = Entailed(graph.known(["train", "valid"])), np.zeros(STEPS)

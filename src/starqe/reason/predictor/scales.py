@@ -22,7 +22,7 @@ from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
 LEAST = 10
 """A relation with fewer values in train has no scale."""
 PER_KNOT = 5
-"""The least number of values in train per knot."""
+"""The minimum number of values in train per knot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Scales:
         return self.knots[self.places[scale]]
 
     def has(self, relation: IntArray, value: IntArray) -> BoolArray:
-        """Says which values, entities or literals, are literals on the scale of their relation: (n,)."""
+        """Returns which values (entities or literals) are literals on the scale of their relation: (n,)."""
         place = value.astype(np.int64) - len(self.graph.entities)
         scale, literal = self.relation[relation], place >= 0
         on_scale = np.zeros(len(place), bool)
@@ -154,7 +154,7 @@ class Scales:
 
 @dataclass(frozen=True)
 class Levels:
-    """Which share of a predicted distribution values are below in truth: a calibration by quantiles.
+    """A calibration of distributions by quantiles: how often true values lie below a predicted quantile.
 
     Raises:
         ValueError: The shares are not ascending probabilities.
@@ -169,16 +169,16 @@ class Levels:
 
     @classmethod
     def fitted(cls, shares: FloatArray, count: int = 20) -> "Levels":
-        """Fits the levels to the shares of predictions that some values were below."""
+        """Fits the levels to the predicted quantiles of observed values."""
         inner = np.quantile(shares, np.linspace(0, 1, count + 1)[1:-1])
         return cls((0.0, *inner.tolist(), 1.0))
 
     def predicted(self, shares: FloatArray) -> FloatArray:
-        """Returns the shares of a prediction that a value is below with these probabilities."""
+        """Returns the predicted quantiles that values are below with these probabilities."""
         return np.interp(shares, self._even, self.shares)
 
     def true(self, predicted: float) -> float:
-        """Returns the probability of being below this share of a prediction."""
+        """Returns the calibrated probability that a value is below this predicted quantile."""
         return float(np.interp(predicted, self.shares, self._even))
 
     @property
@@ -188,17 +188,17 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """What a model expects of some numbers: the probability of each knot of their scales.
+    """Predicted distributions of some numbers: the probability of each knot of their scales.
 
-    Half of the probability of a knot lies below it, and between two knots it is even.
+    Half of the probability of a knot lies below it; between two knots the density is uniform.
     """
 
     scale: IntArray  # (n,)
     shares: Ragged
-    """The probabilities of the knots of each."""
+    """The probabilities of the knots of each number's scale."""
     scales: Scales
     levels: tuple[Levels, ...] = ()
-    """The calibration of each scale; without it, nothing is calibrated."""
+    """The calibration of each scale; empty if the distributions are not calibrated."""
 
     def __len__(self) -> int:
         return len(self.scale)

@@ -22,14 +22,14 @@ from starqe.reason.rules.firing import RuleBook
 class PredictorScorer:
     """Scores one-hop queries (and other statements with a gap) with a predictor, and with rules if there are some.
 
-    Without rules it looks nothing up in a graph.
+    Without rules it needs no graph.
 
     B questions · V entities.
 
     Args:
         predictor: The predictor.
         frozen: Whether its weights no longer change, so that the entities can be packed for fast products on first use.
-        index: An index of the entities, by which `nearest_entities` finds them; without one, it compares with all.
+        index: An index of the entities for `nearest_entities`; without one, the search is exact.
         rules: Rules whose evidence is added to the scores of entities.
     """
 
@@ -63,7 +63,7 @@ class PredictorScorer:
         return scores if added is None else added.to_all(scores)
 
     def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
-        """Finds the best entities for missing heads, tails and values, besides those that do not compete.
+        """Finds the best entities for missing heads, tails and values, excluding those in ``without``.
 
         Raises:
             InputError: An id lies outside the vocabulary of the model.

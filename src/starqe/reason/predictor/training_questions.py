@@ -37,7 +37,7 @@ class TrainingQuestions:
         self.entailed = Entailed(known)
         self._all = known.rows
         self._counts = graph.pairs.counts
-        # A number is predicted from the entity that has it, and not the other way round.
+        # A number is predicted from its entity, not the other way round.
         self._between = self._all[graph.tail[self._all] < len(graph.entities)]
         asked = {TAIL: (self._all, graph.head), HEAD: (self._between, graph.tail)}
         self._paired = {position: rows[self._counts[rows] > 0] for position, (rows, _) in asked.items()}
@@ -55,11 +55,11 @@ class TrainingQuestions:
         return sum(self._share_of(len(rows)) for rows in ends) + self._share_of(self._values) + self._share_of(self._relations)
 
     def _share_of(self, count: int) -> int:
-        """Returns how many of these questions an epoch asks."""
+        """Returns how many of these questions are in an epoch."""
         return count if self._share == 1 else round(self._share * count)
 
     def _some(self, rows: IntArray, random: np.random.Generator) -> IntArray:
-        """Samples the places of the questions that an epoch asks, among those of one kind."""
+        """Samples the indexes of the questions of an epoch, among those of one kind."""
         if self._share == 1:
             return np.arange(len(rows))
         return random.choice(len(rows), self._share_of(len(rows)), replace=False, shuffle=False)

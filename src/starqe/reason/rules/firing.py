@@ -1,4 +1,4 @@
-"""What rules say of questions: which entities fit a gap, and why.
+"""Applies rules to questions: which entities fill a gap, and why.
 
 B questions · V entities.
 """
@@ -23,9 +23,9 @@ from starqe.reason.rules.walks import FIRST_KEY, HEAD, Walks, step_code
 from starqe.reason.rules.walks import TAIL as TAIL_PLACE
 
 SMALL = 1e-3
-"""A belief far below this one counts as none."""
+"""The scale of beliefs: one far below this value adds no evidence."""
 LESS = 0.5
-"""Each further rule for the same candidate counts by this factor less, since rules overlap."""
+"""The discount of each further rule for the same candidate, since rules overlap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +43,16 @@ class Suggested:
 
     question: IntArray  # (n,)
     candidate: IntArray  # (n,)
-    belief: FloatArray  # (n,) how much the rules believe in each, from 0 to 1
+    belief: FloatArray  # (n,) the combined confidence of the rules in each, from 0 to 1
 
     @property
     def evidence(self) -> FloatArray:
-        """The belief as a number to add to a score: about the logarithm of its odds, and 0 for none. (n,)."""
+        """The belief as a term to add to a score: about its log-odds, and 0 for no belief. (n,)."""
         return np.asarray(np.log1p(self.belief / SMALL))
 
 
 class Added:
-    """What rules add to the scores of candidates; nothing of it is negative.
+    """The terms that rules add to the scores of candidates; none is negative.
 
     Args:
         rows: The candidates of each question in ascending order, and what is added to each: (n,) both.
@@ -62,7 +62,7 @@ class Added:
         self._rows = rows
 
     def to_nearest(self, found: Nearest, without: Sequence[IntArray] | None = None) -> Nearest:
-        """Adds to the scores of the best entities, of which others may be now, and of any others."""
+        """Adds the terms to the scores of entities and returns the new best ones."""
         best = found.best
         ids, scores, log_sum = best.ids.copy(), best.scores.clone(), best.log_normaliser.clone()
         for row, (new, more) in enumerate(self._rows):
@@ -70,7 +70,7 @@ class Added:
                 competes = ~np.isin(new, without[row])
                 new, more = new[competes], more[torch.from_numpy(competes)]
             before = found.at(np.array([row]), new)[0]
-            # The others of the best keep their scores, and none of the rest has more. Without a score, an id means nothing.
+            # Best entities without a term keep their scores, and no other entity exceeds them. An id without a score is padding.
             kept = ~np.isin(ids[row], new) | torch.isinf(scores[row]).numpy()
             every = np.concatenate([ids[row][kept], new])
             values = torch.cat([scores[row][torch.from_numpy(kept)], before + more])
@@ -82,13 +82,13 @@ class Added:
         )
 
     def to_all(self, scores: Tensor) -> Tensor:
-        """Adds to the scores of all entities, in place: (B, V)."""
+        """Adds the terms to the scores of all entities, in place: (B, V)."""
         for row, (own, more) in enumerate(self._rows):
             scores[row, torch.from_numpy(own)] += more.to(scores)
         return scores
 
     def _at(self, rows: IntArray, ids: IntArray) -> Tensor:
-        """Returns what is added to some entities for some questions: (r,), (n,) -> (r, n)."""
+        """Returns the terms of some entities for some questions: (r,), (n,) -> (r, n)."""
         found = torch.zeros(len(rows), len(ids))
         for place, row in enumerate(rows.tolist()):
             own, more = self._rows[row]
@@ -106,7 +106,7 @@ class RuleBook:
         self._entities = max(len(known.graph.entities), 1)
 
     def suggested(self, gaps: Gaps) -> Suggested:
-        """Combines what all rules say: 1 − Π (1 − cᵢ)^(½ⁱ) over their confidences in descending order."""
+        """Combines all rules: 1 − Π (1 − cᵢ)^(½ⁱ) over their confidences in descending order."""
         fired = self.fired(gaps)
         code, confidence = fired.question * self._entities + fired.candidate, self.rules.confidence[fired.rule]
         order = np.lexsort((-confidence, code))
@@ -124,7 +124,7 @@ class RuleBook:
         return out
 
     def added(self, gaps: Gaps) -> Added | None:
-        """Returns the evidence of the rules times their weight; None if they do not count."""
+        """Returns the evidence of the rules times their weight; None if their weight is 0."""
         if not self.rules.weight:
             return None
         found = self.suggested(gaps)
@@ -133,7 +133,7 @@ class RuleBook:
         return Added([(found.candidate[first:end], value[first:end]) for first, end in itertools.pairwise(bounds)])
 
     def fired(self, gaps: Gaps) -> Fired:
-        """Finds everything that a rule says of a question for an entity."""
+        """Finds all candidates that rules suggest for questions about entities."""
         question, head, given = self._asked(gaps)
         position, kind, target = self._walks.leaving(given)
         around = question[position], head[position], kind, target
@@ -149,7 +149,7 @@ class RuleBook:
         return [int(rule) for rule in rules[np.argsort(-self.rules.confidence[rules], kind="stable")][:count]]
 
     def facts(self, gaps: Gaps, candidate: int, rule: int) -> list[int]:
-        """Returns known statements that the body of a rule rests on, for the first question: one for each of its steps."""
+        """Returns known statements that satisfy the body of a rule for the first question: one for each of its steps."""
         rules, walks = self.rules, self._walks
         first, second = (int(kind[rule]) for kind in (self._first, self._second))
         for question, head, given in zip(*(column.tolist() for column in self._asked(gaps)), strict=True):
@@ -166,7 +166,7 @@ class RuleBook:
         return []
 
     def _asked(self, gaps: Gaps) -> tuple[IntArray, IntArray, IntArray]:
-        """Lists the steps that questions ask for the target of: the question, the kind of step, and the source of each."""
+        """Lists the steps whose targets are asked for: question, kind of step, and source of each."""
         graph, relation, position = self._walks.graph, gaps.relation.astype(np.int64), gaps.position
         owner, open_pairs = gaps.pairs.owner, gaps.pair_value == MISSING
         asked = np.select([position == TAIL, position == HEAD_MISSING], [TAIL_PLACE, HEAD], ABSENT).astype(np.int64)

@@ -1,7 +1,7 @@
 """Mines rules from a graph, in SQL.
 
-A rule is counted on what is known of questions that have an answer: ``body`` counts the answers that it suggests to questions with a known
-answer, ``support`` those that are known. **A statement never supports itself**: what a rule concludes from a statement, or from its
+Only questions with a known answer count: ``body`` is the number of answers that a rule suggests for them,
+``support`` the number of these that are known. **A statement never supports itself**: what a rule concludes from a statement, or from its
 qualifiers, is another statement.
 """
 
@@ -19,13 +19,13 @@ from starqe.reason.rules.walks import FIRST_KEY, Walks
 from starqe.seed import generator
 
 LEAST_SUPPORT = 3
-"""A rule was right at least this often."""
+"""The minimum support of a rule."""
 LEAST_CONFIDENCE = 0.01
-"""The least lower bound of the confidence of a rule."""
+"""The minimum of the lower bound of a rule's confidence."""
 Z = 1.645
 """The lower bound is below the true confidence in 95 of 100 cases."""
 COUNTED = 1_000_000
-"""Rules of larger graphs are counted on entities, chosen at random, with this number of steps."""
+"""In larger graphs, rules are counted on random entities that have this number of steps together."""
 
 # ``step(row, k, x, y)`` has all steps, ``narrow`` those that rules take, ``counted`` the entities that rules are counted on, and ``asks``
 # the kinds of steps from each of them, with the first and the last statement that has one.
@@ -100,7 +100,7 @@ _RULES = (_PATH_OF_ONE, _PATH_OF_TWO, _SHARED_VALUE, _GIVEN_VALUE, _USUAL)
 
 
 def mine(known: Known, seed: int = 0) -> Rules:
-    """Mines the rules of known statements; other statements of the graph are not looked at.
+    """Mines the rules of known statements; other statements of the graph are ignored.
 
     Args:
         known: The statements.
@@ -138,7 +138,7 @@ def _fill(tables: DuckTables, walks: Walks, seed: int) -> None:
 
 
 def _counted(walks: Walks, seed: int) -> IntArray:
-    """Returns the entities that rules are counted on: all, or as many random ones as have `COUNTED` steps together."""
+    """Returns the entities on which rules are counted: all, or as many random ones as have `COUNTED` steps together."""
     sources, steps = np.unique(walks.source, return_counts=True)
     order = generator(seed, "entities that rules are counted on").permutation(len(sources))
     return np.asarray(sources[order[np.cumsum(steps[order]) - steps[order] < COUNTED]])

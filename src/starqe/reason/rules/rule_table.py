@@ -17,11 +17,11 @@ from starqe.ragged import FloatArray, IntArray
 from starqe.reason.rules.walks import FIRST_KEY, HEAD, TAIL, step_code, step_parts
 
 ABSENT = -1
-"""In a column of steps or entities: the rule has none there."""
+"""Marks a missing step or entity in a column."""
 STEPS = ("head", "first", "second")
-"""The steps of a rule: what it concludes, and the steps of its body."""
+"""The columns of steps: the conclusion, and the steps of the body."""
 NODES = ("value", "answer")
-"""The entities in a rule: what its body leads to, and what it concludes."""
+"""The columns of entities: that of the body, and that of the conclusion."""
 _PLACES = {HEAD: "head", TAIL: "tail"}
 _QUALIFIER = "qualifier "
 _COLUMNS = [f"{step}_{part}" for step in STEPS for part in ("relation", "from", "to")] + [*NODES]
@@ -36,9 +36,9 @@ _RENEW = "Train again"
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Rules by columns; each says which answers a question for the end of a step has.
+    """Rules by columns; each rule suggests answers to questions for the end of a step.
 
-    | kind | what it says of a question that gives X and asks for Y: head(X, Y) |
+    | kind | what it suggests for a question that gives X and asks for Y: head(X, Y) |
     | --- | --- |
     | path | Y is where first, or first and then second, lead from X |
     | shared value | Y is ``answer`` if first leads from X to ``value`` |
@@ -55,10 +55,10 @@ class Rules:
     value: IntArray  # (n,)
     answer: IntArray  # (n,)
     support: IntArray  # (n,) how often the rule was right
-    body: IntArray  # (n,) how often it said something
+    body: IntArray  # (n,) how often it made a prediction
     confidence: FloatArray  # (n,)
     weight: float = 0.0
-    """The weight of what the rules say next to the scores of a model."""
+    """The weight of the rules when they are added to the scores of a model."""
 
     def __len__(self) -> int:
         return len(self.head)
@@ -84,7 +84,7 @@ class Rules:
         return np.flatnonzero((self.first == ABSENT) & (self.value == ABSENT))
 
     def best(self, count: int, relation: int | None = None) -> list[int]:
-        """Returns the rules that were right most often, weighed by their confidence; of statements with one relation, if it is given."""
+        """Returns the rules with the highest product of support and confidence; for one relation, if it is given."""
         places = len(self.graph.relations) + FIRST_KEY
         own = np.arange(len(self)) if relation is None else np.flatnonzero(self.head // places**2 == relation)
         order = np.argsort(-(self.support * self.confidence)[own], kind="stable")
@@ -180,7 +180,7 @@ class Rules:
 
 
 def _each(texts: pa.StringArray, read: Callable[[str], int]) -> IntArray:
-    """Reads every different text once: (n,)."""
+    """Reads every distinct text once: (n,)."""
     coded = texts.dictionary_encode()
     return np.asarray(np.array([read(text) for text in coded.dictionary.to_pylist()], np.int64)[coded.indices.to_numpy()])
 

@@ -1,4 +1,4 @@
-"""Statements as steps between their places, which is how rules see a graph.
+"""Statements as steps between their positions, the form in which rules use a graph.
 
 A statement has a place for its head, one for its tail, and one for each relation of its qualifier pairs. A step leads from what is at
 one place to what is at another; one of the two is an end. So "from the award's receiver to the work it was given for" is a step, like
@@ -19,7 +19,7 @@ from starqe.ragged import BoolArray, IntArray
 HEAD, TAIL, FIRST_KEY = 0, 1, 2
 """The places: head, tail, and from here on the relations of qualifier pairs."""
 WIDEST = 30
-"""Rules take no step that leads from one entity to more others than this: such a step says little about each of them."""
+"""Rules skip steps that lead from one entity to more targets than this: such a step says little about each of them."""
 
 
 def step_code(graph: Graph, relation: IntArray, start: IntArray | int, end: IntArray | int) -> IntArray:

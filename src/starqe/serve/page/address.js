@@ -2,7 +2,7 @@
 
 export const DEFAULTS = { query: "", top: 10, threshold: 0.5, knownOnly: false };
 
-/** Writes what is asked as the end of an address. */
+/** Writes the query and the options as the fragment of a URL. */
 export function written({ query, top, threshold, knownOnly }) {
   let text = `#q=${encodeURIComponent(query)}`;
   if (top === null) text += `&at=${threshold}`;
@@ -10,7 +10,7 @@ export function written({ query, top, threshold, knownOnly }) {
   return knownOnly ? `${text}&known=1` : text;
 }
 
-/** Reads what an address asks; null where it asks nothing. */
+/** Reads the query and the options from a fragment; null if there is no query. */
 export function read(hash) {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const query = fields.get("q");

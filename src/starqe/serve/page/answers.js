@@ -8,7 +8,7 @@ import { mark } from "./marks.js";
 
 const isNamed = (bound) => bound !== null && ["entity", "relation"].includes(bound.kind);
 
-/** Returns an identifier as quiet text, with a link where it is an address of the web. */
+/** Returns an identifier as quiet text, with a link if it is a web address. */
 function identifier({ entity, iri }) {
   const address = [entity, iri].find((text) => /^https?:\/\/[^\s]+$/i.test(text ?? ""));
   if (!address) return html("span", { class: "identifier" }, entity);
@@ -23,7 +23,7 @@ function bar(probability) {
 
 const text = (bound) => (bound === null ? "–" : bound.label || bound.entity);
 
-/** Returns what the columns of a row hold, the names of several columns above them on a narrow screen. */
+/** Returns the cells of a row; with several columns, a narrow screen shows the column names above the cells. */
 function cells(answer, columns) {
   if (!columns.length) return html("span", { class: "label" }, "yes");
   const cell = (name) =>
@@ -31,7 +31,7 @@ function cells(answer, columns) {
   return html("span", { class: "cells" }, columns.map(cell));
 }
 
-/** Makes one row of the answers; a click opens and closes its explanation. */
+/** Creates one row of the answers; a click opens and closes its explanation. */
 function row(answer, number, query, columns) {
   const named = columns.filter((name) => isNamed(answer.bindings[name]));
   const values = Object.fromEntries(named.map((name) => [name, answer.bindings[name].entity]));
@@ -110,7 +110,7 @@ function duration(milliseconds) {
 
 const UNCALIBRATED = "Not calibrated: there was too little data to check these percentages. Read them as an order, not as probabilities.";
 
-/** Makes the line with the names of several columns; a narrow screen has them in each row. */
+/** Creates the line with the names of several columns; a narrow screen has them in each row. */
 const columnNames = (columns, isKnown) =>
   html(
     "div",
@@ -118,7 +118,7 @@ const columnNames = (columns, isKnown) =>
     html("span", { class: "cells" }, columns.map((name) => html("span", { class: "cell" }, `?${name}`))),
   );
 
-/** Makes the known or the predicted answers under their title and what it means. */
+/** Creates the list of known or predicted answers, with its title and a sentence about it. */
 function group(title, isKnown, meaning, answers, first, { query, columns }, chip = null) {
   const id = isKnown ? "known-title" : "predicted-title";
   return html(
@@ -153,7 +153,7 @@ function groups(content, query) {
   ];
 }
 
-/** Finds the places where answers appear; returns functions for each state they can be in. */
+/** Finds the elements that show answers; returns a function for each of their states. */
 export function makeAnswers(say) {
   const [place, line] = [byId("answers"), byId("summary")];
   let shown = null; // the query that the answers are for, and how long it took

@@ -1,8 +1,8 @@
-// Talks to the service: JSON in and out, one kind of error, a token where one is wanted.
+// Calls the service: JSON in and out, one kind of error, a token if the service needs one.
 
 const TOKEN = "starqe-token";
 
-/** What went wrong, as the service says it; `place` is where in the query, or null. */
+/** An error of the service; `place` is its position in the query, or null. */
 export class ServiceError extends Error {
   constructor(message, { status = 0, place = null } = {}) {
     super(message);
@@ -16,11 +16,11 @@ export class ServiceError extends Error {
   }
 }
 
-let tokenInMemory = null; // where the browser keeps nothing for us
+let tokenInMemory = null; // if the browser allows no storage
 let asking = null;
 let askForToken = async () => null;
 
-/** Sets how to ask the reader for a token: a function of whether one was refused, that returns a token or null. */
+/** Sets the function that asks the user for a token: it is told whether one was refused, and returns a token or null. */
 export function onTokenWanted(ask) {
   askForToken = ask;
 }
@@ -42,16 +42,16 @@ function keepToken(value) {
   }
 }
 
-/** Calls the service: by POST where there is a body. Raises ServiceError, or AbortError where the signal says so. */
+/** Calls the service, by POST if there is a body. Throws ServiceError, or AbortError if the signal aborts. */
 export async function call(path, { body, signal } = {}) {
   for (;;) {
     const sent = token();
     const response = await send(path, body, signal, sent);
     if (response.status !== 401) return read(response);
-    if (token() !== sent) continue; // another request has asked for it meanwhile
+    if (token() !== sent) continue; // another request has asked for a token in the meantime
     asking ??= askForToken(sent !== null).finally(() => (asking = null));
     const given = await asking;
-    if (given === null) throw new ServiceError("This service wants a token.", { status: 401 });
+    if (given === null) throw new ServiceError("This service needs a token.", { status: 401 });
     keepToken(given);
   }
 }
@@ -74,7 +74,7 @@ async function send(path, body, signal, bearer) {
   }
 }
 
-/** Writes a text as a header carries it: a character for each byte of its UTF-8. */
+/** Encodes a text for a header: one character for each byte of its UTF-8. */
 const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
 async function read(response) {
@@ -86,7 +86,7 @@ async function read(response) {
   throw new ServiceError(message, { status: response.status, place });
 }
 
-/** Makes a function whose newer call aborts the older one. It gets a signal first, and an aborted call returns undefined. */
+/** Returns a function whose newer call aborts the older one. It gets a signal first, and an aborted call returns undefined. */
 export function latest(work) {
   let controller = null;
   const run = async (...values) => {

@@ -12,7 +12,7 @@ import { showRelations } from "./relations.js";
 import { askForToken } from "./token.js";
 
 const PAUSE = 200; // without typing, before the query is drawn
-const SETTLED = 1200; // without typing, before a problem is shown: until then one is still writing
+const SETTLED = 1200; // without typing, before a problem is shown: until then the user is still typing
 const RUN_KEY = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
 
 let [timer, problemTimer] = [0, 0];
@@ -29,7 +29,7 @@ const editor = makeEditor(() => {
   timer = setTimeout(check, PAUSE);
 });
 
-/** Returns what the form asks now. */
+/** Returns the query and the options of the form. */
 function asked() {
   const top = byId("by-top").checked ? Math.max(1, Math.round(byId("top").valueAsNumber) || DEFAULTS.top) : null;
   const share = byId("threshold").valueAsNumber / 100;
@@ -55,7 +55,7 @@ function clearProblem() {
   editor.unmark();
 }
 
-/** Shows what is wrong with the query: below the editor, and at its place in the text. */
+/** Shows an error in the query: below the editor, and at its position in the text. */
 function showProblem(error) {
   const { place } = error;
   const suggestions = place?.suggestions ?? [];
@@ -78,7 +78,7 @@ function showProblem(error) {
   graph.old();
 }
 
-/** Returns a suggestion as it is read: without its quotes. */
+/** Returns the label of a suggestion: without its quotes. */
 function shown(text) {
   try {
     return JSON.parse(text);
@@ -113,7 +113,7 @@ async function check() {
   }
 }
 
-/** Asks what the form says; `keep` puts it into the history of the browser. */
+/** Asks the query of the form; `keep` adds it to the history of the browser. */
 async function run(keep = true) {
   const { query, top, threshold, knownOnly } = asked();
   if (!query.trim()) return editor.area.focus();
@@ -136,7 +136,7 @@ async function run(keep = true) {
   }
 }
 
-/** Scrolls to what begins below the middle of the screen: on a phone the answers do. */
+/** Scrolls to an element that begins below the middle of the screen, as the answers do on a phone. */
 function bringIntoView(element) {
   if (element.getBoundingClientRect().top > innerHeight / 2) element.scrollIntoView({ behavior: "smooth" });
 }
@@ -193,7 +193,7 @@ function fromAddress() {
   return true;
 }
 
-/** Fetches what the page begins with; shows a message if the service cannot be reached. */
+/** Fetches the initial content of the page; shows a message if the service cannot be reached. */
 async function start(fresh) {
   try {
     await Promise.all([showGraph(), showExamples(fresh)]);

@@ -76,7 +76,7 @@ function nodeBox(node, limit, vertical) {
   };
 }
 
-/** Makes a tag; a pair that is too long for one line has its value on the second. */
+/** Creates a tag; a pair that is too long for one line has its value on the second. */
 function tagBox(kind, text, title, limit, pair = null) {
   const parts = pair && widthOf(text, TAG) > limit ? [`${nameOf(pair.relation)}:`, nameOf(pair.value)] : [text];
   const lines = parts.map((part) => shortened(part, limit, TAG));

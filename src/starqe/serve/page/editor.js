@@ -47,7 +47,7 @@ export function stringAt(text, caret) {
 /** Writes a name as a string of the query. */
 export const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
 
-/** Returns the place of a character in a string of JavaScript, which counts some characters twice. */
+/** Returns the index of a character in a string of JavaScript, which counts some characters twice. */
 function placeOf(text, characters) {
   let place = 0;
   for (const character of text) {
@@ -57,7 +57,7 @@ function placeOf(text, characters) {
   return place;
 }
 
-/** Makes the editor. Returns functions to read and write its text, and to mark and unmark an error. */
+/** Creates the editor. Returns functions to read and write its text, and to mark and unmark an error. */
 export function makeEditor(onChange) {
   const [area, mirror] = [byId("query"), byId("mirror")];
   let wrong = null; // [start, end]
@@ -124,7 +124,7 @@ export function makeEditor(onChange) {
       }
       area.removeAttribute("aria-invalid");
     },
-    /** Writes a text in place of what is marked. */
+    /** Replaces the marked text. */
     replaceMark(text) {
       if (wrong === null) return;
       replace(text, ...wrong);

@@ -7,7 +7,7 @@ import { mark } from "./marks.js";
 
 const nameOf = (named) => named.label || named.entity;
 
-/** Writes what a qualifier did, in points of a hundred. */
+/** Writes the effect of a qualifier, in percentage points. */
 function points(difference) {
   const value = Math.round(difference * 100);
   if (value === 0) return "no difference";
@@ -21,7 +21,7 @@ function qualifier(pair) {
     {},
     html("span", { class: "pair" }, `${nameOf(pair.relation)}: ${nameOf(pair.value)}`),
     weighed &&
-      html("span", { class: "points", title: "What this qualifier does to the probability of the statement" }, points(pair.difference)),
+      html("span", { class: "points", title: "The effect of this qualifier on the probability of the statement" }, points(pair.difference)),
   );
 }
 
@@ -77,7 +77,7 @@ function options(part, reasons, negated) {
   );
 }
 
-/** Writes a negation: what it relies on not being so. */
+/** Writes a negation: the statements that must be missing. */
 function negation(part, reasons, negated) {
   const [inner] = part.parts;
   if (inner.kind === "same") return comparison(inner, !negated);
@@ -86,7 +86,7 @@ function negation(part, reasons, negated) {
   return html("li", { class: "group" }, html("p", { class: "sentence" }, title), listOf(items(inner, reasons, !negated)));
 }
 
-/** Makes the list items for a part of the query. */
+/** Creates the list items for a part of the query. */
 function items(part, reasons, negated = false) {
   if (part.kind === "statement") return [reason(reasons[part.reason], negated)];
   if (part.kind === "same") return [comparison(part, negated)];
@@ -95,7 +95,7 @@ function items(part, reasons, negated = false) {
   return part.parts.flatMap((inner) => items(inner, reasons, negated));
 }
 
-/** Writes what the probability of a prediction is made of: its statements, and the model's view of the whole question. */
+/** Writes the components of a prediction's probability: its statements, and the model's score for the whole question. */
 function viewsOf(views) {
   const share = Math.round((1 - views.weight) * 100);
   return html(
@@ -103,12 +103,12 @@ function viewsOf(views) {
     { class: "views" },
     html("dt", {}, "These statements together"),
     html("dd", {}, percent(views.statements)),
-    html("dt", {}, "The model's view of the whole question"),
+    html("dt", {}, "The model's score for the whole question"),
     html("dd", {}, `${percent(views.model)}, counts ${share} % of the ranking`),
   );
 }
 
-/** Fetches an explanation and shows it in an element. Raises what `call` raises. */
+/** Fetches an explanation and shows it in an element. Throws what `call` throws. */
 export async function explainIn(element, query, row, signal) {
   const content = await call("api/explain", { body: { query, row }, signal });
   const figure = html("div", { class: "drawing" });

@@ -1,4 +1,4 @@
-// How to write a query, in three lines: shown until it is put away, and brought back by a button.
+// How to write a query, in three lines: shown until the user closes it, and opened again by a button.
 
 import { byId } from "./dom.js";
 
@@ -8,11 +8,11 @@ function stored() {
   try {
     return localStorage.getItem(KEY);
   } catch {
-    return null; // the browser keeps nothing for us: show it
+    return null; // the browser allows no storage: show it
   }
 }
 
-/** Shows the help unless the reader has put it away before, and wires its buttons. */
+/** Shows the help unless the user has closed it before, and connects its buttons. */
 export function addHelp(area) {
   const [box, toggle] = [byId("help"), byId("help-toggle")];
   const show = (is, keep = true) => {

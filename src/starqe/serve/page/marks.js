@@ -7,7 +7,7 @@ const icon = {
   predicted: () => [svg("circle", { class: "ring", cx: 8, cy: 8, r: 6.2 })],
 };
 
-/** Makes the mark of what is known or predicted; the word may differ from the kind. */
+/** Creates the mark for known or predicted; the word may differ from the kind. */
 export function mark(known, word = known ? "known" : "predicted") {
   const kind = known ? "known" : "predicted";
   return html(

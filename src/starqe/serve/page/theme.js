@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until the reader chooses. Runs before the page is drawn, so that nothing flashes.
+// Light or dark: the system's setting, until the user chooses. Runs before the page is drawn, so that nothing flashes.
 (() => {
   const KEY = "starqe-theme";
   const root = document.documentElement;
@@ -8,7 +8,7 @@
     const kept = localStorage.getItem(KEY);
     if (kept === "light" || kept === "dark") root.dataset.theme = kept;
   } catch {
-    // The browser keeps nothing for us: the system decides.
+    // The browser allows no storage: the system decides.
   }
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");

@@ -1,8 +1,8 @@
-// Asks the reader for the service's token.
+// Asks the user for the token of the service.
 
 import { byId } from "./dom.js";
 
-/** Opens the dialogue; returns the token, or null where the reader closes it. */
+/** Opens the dialogue; returns the token, or null if the user closes it. */
 export function askForToken(refused) {
   const dialog = byId("token-dialog");
   const input = byId("token");

@@ -1,1 +1,1 @@
-"""What keeps the service alive: connections, guards, batches, workers, memory, metrics."""
+"""Operation of the service: connections, guards, batches, workers, memory, metrics."""

@@ -1,8 +1,8 @@
-"""Queries that wait, and the lanes that answer them.
+"""The queues of the service, and the lanes that answer queries.
 
 The quick lane is a thread that answers several cheap queries at a time. The slow lane answers one query after the other in worker
-processes, or in a thread of its own where there are none. A query goes there at once if it looks expensive, or has proved to be;
-any other that takes longer than `quick_seconds` is stopped in the quick lane and moved over. So cheap queries go on. Where there are
+processes, or in a thread of its own if there are none. A query goes there at once if it looks expensive, or has been slow before;
+any other that takes longer than `quick_seconds` is stopped in the quick lane and moved over. So cheap queries go on. If there are
 processes, a query that has just been moved gets one of its own for a short time (the middle lane), so that a query which is only a
 little slower than usual does not wait behind expensive ones.
 """
@@ -30,9 +30,9 @@ Gone = Callable[[], Coroutine[Any, Any, None]]
 """Waits until a client is gone."""
 
 STUCK_SECONDS = 1.0
-"""A thread that does not stop this long after its deadline is left alone, and another one takes its place."""
+"""A thread that does not stop this long after its deadline is abandoned, and another one replaces it."""
 MOST_STUCK = 4
-"""Number of threads that may be left alone; beyond it, their lane waits for them."""
+"""Number of threads that may be abandoned; beyond it, their lane waits for them."""
 _SHARE = 0.25  # the further queries of a batch add this share of `quick_seconds` each
 _MIDDLE = 20.0  # a query may take this many times `quick_seconds` in the middle lane
 _PATIENCE = 6.0  # a quick query may take this many times `quick_seconds` on a busy machine, if it needs less processor time
@@ -77,12 +77,12 @@ class _Lane:
         self._arrived.set()
 
     def drop(self, job: _Job) -> None:
-        """Removes a job, if it still waits."""
+        """Removes a job that still waits."""
         with contextlib.suppress(ValueError):
             self.waiting.remove(job)
 
     async def take(self, most: int) -> list[_Job]:
-        """Waits for jobs; returns one that is never batched, or several of the kind of the oldest; both have their turn."""
+        """Waits for jobs; returns one that is never batched, or several of the oldest job's kind; both get their turn."""
         while not self.waiting:
             self._arrived.clear()
             await self._arrived.wait()
@@ -101,8 +101,8 @@ class _Lane:
 class Batches:
     """Bounded queues, one per lane; the quick lane takes jobs of the same kind together.
 
-    What fails together is tried one by one, so that a job fails for its own reasons only. A job whose result is no longer wanted
-    leaves its queue at once, and is stopped at the next look at its deadline if it has begun.
+    If a batch fails, its jobs are tried one by one, so that a job only fails for its own reasons. A job whose result is no longer wanted
+    leaves its queue at once, or is stopped at the next check of its deadline if it has begun.
     """
 
     def __init__(self, work: Work, settings: ServeSettings, metrics: Metrics) -> None:
@@ -198,7 +198,7 @@ class Batches:
             if result.done():
                 try:
                     return result.result()
-                except DeadlineError:  # what answers has the same limit, and may notice a moment earlier
+                except DeadlineError:  # the lane has the same limit, and may notice a moment earlier
                     raise self._time_over() from None
             if left.done():
                 raise ClientGoneError
@@ -313,7 +313,7 @@ class Batches:
                 await self._answer_quickly([job])
 
     def _learn(self, lane: _Lane, jobs: Sequence[_Job], seconds: float) -> None:
-        """Learns what is usual; a job that was only slow because nothing was known yet is tried in the quick lane the next time."""
+        """Updates the usual duration; a job that only seemed slow at the start is tried in the quick lane the next time."""
         if lane is self.quick or jobs[0].tried:
             self._durations.append(seconds / len(jobs))
         if lane is not self.quick and seconds < self._quick_seconds():
@@ -341,7 +341,7 @@ class Batches:
     def _one_less_works(self, results: asyncio.Future[list[Any]]) -> None:
         self._working -= 1
         if not results.cancelled():
-            results.exception()  # if no one waits any more, it need not be reported
+            results.exception()  # marks it as retrieved, so that asyncio does not report it
 
 
 def _deliver(jobs: Sequence[_Job], results: Sequence[Any]) -> None:

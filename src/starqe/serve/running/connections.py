@@ -1,4 +1,4 @@
-"""One connection of the service: what HTTP allows, and how long a client may take to send and to read."""
+"""One connection of the service: strict HTTP, and time limits for sending and reading."""
 
 import asyncio
 from typing import Any
@@ -55,14 +55,14 @@ class StrictConnection(h11.Connection):
 
 
 class Unsent:
-    """The connections whose clients have not taken their response, oldest first; together they hold a bounded number of bytes."""
+    """The connections whose clients have not read their response, oldest first; their total size is bounded."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._connections: dict[Connection, None] = {}
 
     def add(self, connection: "Connection") -> None:
-        """Remembers a connection, and aborts the oldest ones while all hold too much."""
+        """Adds a connection, and aborts the oldest ones while the total is too large."""
         self._connections[connection] = None
         sizes = {each: each.transport.get_write_buffer_size() for each in self._connections}
         total = sum(sizes.values())
@@ -74,12 +74,12 @@ class Unsent:
             total -= size
 
     def remove(self, connection: "Connection") -> None:
-        """Forgets a connection."""
+        """Removes a connection."""
         self._connections.pop(connection, None)
 
 
 class Connection(H11Protocol):
-    """uvicorn's protocol with a time limit for headers and for taking a response, at most one of which is unsent.
+    """uvicorn's protocol with time limits for sending headers and for reading a response; at most one response is unsent.
 
     A request is done, for the rest of the service, when its response is handed to the transport: a client that does not read
     occupies its connection only. Its next request is not read before the last byte of the response has left, and the connection
@@ -96,7 +96,7 @@ class Connection(H11Protocol):
         self._header_seconds = settings.read_seconds
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to wait for headers; beyond the limit of connections, an idle one gives way, or this one is of the reserve, or closes."""
+        """Starts the header timer; beyond the connection limit, closes an idle connection, uses the reserve, or closes this one."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # so that `pause_writing` means that something is unsent
         beyond = len(self._open()) - self._settings.connections
@@ -111,13 +111,13 @@ class Connection(H11Protocol):
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops everything that waits for the client."""
+        """Stops all timers."""
         self._stop_waiting_for_headers()
         self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes what the client sends, unless it was refused."""
+        """Handles data from the client, unless it was refused."""
         if self._refused:
             return
         super().data_received(data)
@@ -127,7 +127,7 @@ class Connection(H11Protocol):
             self._wait_for_headers()
 
     def pause_writing(self) -> None:
-        """Begins to wait until the client takes what was written; nothing more is read from it until then."""
+        """Starts the timer for reading the response; nothing more is read from the client until then."""
         self.flow.pause_reading()
         self._write_timer = self._write_timer or self.loop.call_later(self._settings.write_seconds, self.transport.abort)
 
@@ -196,7 +196,7 @@ class Connection(H11Protocol):
 
 
 def _only_watching(app: ASGIApp, settings: ServeSettings) -> ASGIApp:
-    """Wraps an application for a connection of the reserve: one response, and a refusal for all that is not watching."""
+    """Wraps an application for a connection of the reserve: one response, and a refusal except for /health and /metrics."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:

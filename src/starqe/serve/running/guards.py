@@ -1,4 +1,4 @@
-"""Middleware before the routes: who may ask, how much may come in, and which headers every response has."""
+"""Middleware before the routes: access, limits on requests, and the headers of every response."""
 
 import asyncio
 import hmac
@@ -88,7 +88,7 @@ class Watch(HttpMiddleware):
 
 
 class Hosts(HttpMiddleware):
-    """Refuses requests for other host names: a web site could point its own name at this service (DNS rebinding)."""
+    """Refuses requests for other host names: a web site could point its own name to this service (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         super().__init__(app)

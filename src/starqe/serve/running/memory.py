@@ -16,7 +16,7 @@ PROGRAM = 400 << 20
 PER_NAME, PER_STATEMENT, PER_PAIR, PER_LITERAL = 700, 620, 60, 1_100
 """Bytes of an entity, relation or label with its place in the name index; of a statement (with the store), a pair and a literal."""
 WEIGHTS = 2.5
-"""Weights take this many times their size on disk: as they are, prepared for scoring, and while they are read."""
+"""Memory of the weights, as a multiple of their size on disk: the weights, a copy prepared for scoring, and buffers for reading."""
 ROWS = 160
 """Rows with one 4-byte score per entity that are in memory at a time: a batch, its candidates and the passes over both."""
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
@@ -30,7 +30,7 @@ class Estimate:
     weights: int
     buffers: int
     other_run: int = 0
-    """What the run takes that answers until this one does."""
+    """Memory of the run that answers until this one does."""
 
     @property
     def total(self) -> int:
@@ -38,7 +38,7 @@ class Estimate:
         return PROGRAM + self.graph + self.weights + self.buffers + self.other_run
 
     def check(self, limit: int, found: str) -> None:
-        """Makes sure that the service fits.
+        """Checks that the service fits.
 
         Raises:
             InputError: It needs more than the limit.
@@ -78,12 +78,12 @@ def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate
 
 
 def taken() -> int:
-    """Returns the bytes that this process takes without the program itself."""
+    """Returns the memory of this process in bytes, without the program itself."""
     return max(0, int(psutil.Process().memory_info().rss) - PROGRAM)
 
 
 def limit(text: str | None) -> tuple[int, str]:
-    """Returns the limit in bytes and what it is called: as given (4GB), or else the memory of this machine that is free.
+    """Returns the limit in bytes and its name for messages: as given (4GB), or else the free memory of this machine.
 
     Raises:
         InputError: The text is not a size.

@@ -22,7 +22,7 @@ class _Registry(CollectorRegistry):
 
 
 class Metrics:
-    """What has happened since the service started; every service has a registry of its own."""
+    """The metrics of one service since its start, in a registry of its own."""
 
     def __init__(self) -> None:
         self._registry = _Registry()

@@ -1,7 +1,7 @@
-"""Work in processes of its own: it takes no processor time from the threads of the service, has limited memory, and can be ended.
+"""Runs jobs in worker processes: they take no processor time from the threads of the service, have limited memory, and can be ended.
 
 The service forks once, before it has threads. This first process holds the run as it was loaded (its memory is shared until it
-is written to), and forks a worker whenever one is needed. A worker does one job at a time, and is killed when no one waits for the result
+is written to), and forks a worker whenever one is needed. A worker does one job at a time, and ends when no client waits for its result
 any more.
 """
 
@@ -30,7 +30,7 @@ Work = Callable[[Hashable, Sequence[Any], Deadline], list[Any]]
 AVAILABLE = sys.platform == "linux"
 """Whether the system can fork a process that has used threads and large libraries."""
 NICE = 5
-"""How much less urgent workers are than the service itself, as ``nice`` counts."""
+"""The ``nice`` value of workers, relative to the service."""
 _POLL_SECONDS = 0.02
 log = logging.getLogger("starqe.serve")
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -88,7 +88,7 @@ class Processes:
             while not worker.connection.poll(_POLL_SECONDS):
                 deadline.check()
             done, found = worker.connection.recv()
-        except (EOFError, ConnectionError):  # without a reply: the system has ended it
+        except (EOFError, ConnectionError):  # the system ended it, without a reply
             worker.end()
             raise UnsupportedError(_TOO_MUCH) from None
         except BaseException:
@@ -148,7 +148,7 @@ def _fork_workers(control: socket.socket, work: Work, memory: int) -> NoReturn:
 
 
 def _become_helper(keep: int) -> None:
-    """Lets go of what belongs to the service: its signals, streams, files and sockets, and its priority."""
+    """Detaches the process from the service: signals, streams, files, sockets and priority."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service ends its helpers itself
     _die_with_parent()
@@ -185,7 +185,7 @@ def _do_jobs(connection: Connection, work: Work) -> None:
 
 
 def _outcome(work: Work, kind: Hashable, items: Sequence[Any]) -> bytes:
-    """Does jobs: what is sent back is whether they were done, and their results or the error."""
+    """Does jobs; the reply says whether they were done, and has their results or the error."""
     try:
         return pickle.dumps((True, work(kind, items, NEVER)), pickle.HIGHEST_PROTOCOL)
     except MemoryError:
@@ -202,7 +202,7 @@ _Kept = tuple[type[Exception], tuple[Any, ...], dict[str, Any]]
 
 
 def _kept(error: Exception) -> _Kept:
-    """Takes an error apart: pickle would call its class with the wrong arguments if it has some of its own."""
+    """Splits an error into parts: pickle would call a class with its own arguments with the wrong ones."""
     return type(error), error.args, error.__dict__
 
 

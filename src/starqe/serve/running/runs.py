@@ -1,6 +1,6 @@
-"""The run that answers, and how another one takes its place without a lost request.
+"""The run that answers, and its replacement without a lost request.
 
-A new run is loaded and tried beside the old one. From then on new requests go to it; those that have begun end on the old one, which is
+A new run is loaded and tried while the old one answers. Then new requests go to it; those that have begun end on the old one, which is
 closed and freed after the last of them. A run that cannot be loaded changes nothing.
 """
 
@@ -38,9 +38,9 @@ class Loaded:
 
 
 FORK_TRIES = 5
-"""How often all threads are asked to wait for a moment before a reload fails."""
+"""The number of attempts to pause all threads before a reload fails."""
 Load = Callable[[], Loaded]
-"""Reads the run again: its folder may have been replaced, or may be a link to another one."""
+"""Loads the run again: its folder may have been replaced, or may be a link to another one."""
 
 
 class Runs:
@@ -48,7 +48,7 @@ class Runs:
 
     Args:
         first: The run that answers first.
-        load: Reads the run again; without it, no other run can take its place.
+        load: Loads the run again; without it, the run cannot be replaced.
     """
 
     def __init__(self, first: Loaded, load: Load | None = None) -> None:
@@ -105,7 +105,7 @@ class Runs:
                 self._idle[service].set()
 
     async def reload(self) -> None:
-        """Loads the run again, tries it, and lets it answer from now on.
+        """Loads the run again, tries it, and switches to it.
 
         Raises:
             HttpError: No run can be loaded here, one is being loaded already, or it cannot be loaded; the previous run stays in use.
@@ -148,7 +148,7 @@ class Runs:
         task.add_done_callback(self._closing.discard)
 
     async def _start_processes(self, service: Service) -> None:
-        """Forks while no other thread holds a lock; if one does not stop soon, all go on for a while, and it is tried again."""
+        """Forks while all other threads are paused; if one does not stop soon, they all continue, and it is tried again later."""
         for tries_left in reversed(range(FORK_TRIES)):
             try:
                 async with paused(self._workers()):

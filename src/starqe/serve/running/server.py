@@ -28,8 +28,8 @@ HANG_UP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 _ANSWERING, _CLOSING = 0.7, 0.9
 """After these shares of `stop_seconds`, queries that wait are refused, and connections are closed."""
 SWITCH_SECONDS = 0.0005
-"""After this time a thread lets others run. Arithmetic releases the interpreter's lock all the time, and Python's own 5 ms are then waited
-for at each of many small steps while another thread reads or writes."""
+"""The switch interval of threads. Arithmetic releases the interpreter's lock all the time, and each time waits Python's default of 5 ms
+while another thread reads or writes."""
 _HARD_SECONDS = 1.0
 """After this many more seconds the process ends even if Python does not run."""
 
@@ -96,7 +96,7 @@ def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
     try:
         server.run(sockets=[opened])
         if runs.working:
-            end_process()  # a thread that is still answering might hold up the end of the interpreter
+            end_process()  # a thread that still answers might delay the exit of the interpreter
     finally:
         faulthandler.cancel_dump_traceback_later()
         gc.unfreeze()
@@ -133,7 +133,7 @@ class _Server(uvicorn.Server):
             watchdog = threading.Timer(self._settings.stop_seconds, end_process)
             watchdog.daemon = True
             watchdog.start()
-            # It needs the interpreter's lock, which a long operation on arrays may hold; this one needs nothing.
+            # The thread needs the interpreter's lock, which a long array operation may hold; faulthandler does not.
             faulthandler.dump_traceback_later(self._settings.stop_seconds + _HARD_SECONDS, exit=True, file=sys.__stderr__ or 2)
         super().handle_exit(sig, frame)
 
@@ -145,7 +145,7 @@ class _Server(uvicorn.Server):
 
 
 def end_process() -> None:
-    """Ends the process at once, with everything written that was logged or printed."""
+    """Ends the process at once, after flushing logs and output."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Threads that do the work of the service beside the event loop, and never keep the process from ending."""
+"""Threads that do the work of the service outside the event loop, and never keep the process from ending."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 HOLD_SECONDS = 2.0
-"""How long threads wait for the others to wait too: much less than a client waits for its answer."""
+"""Time limit for pausing all threads: much less than a client waits for its answer."""
 _Submitted: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
@@ -35,7 +35,7 @@ class Worker:
         return future
 
     def pause(self, release: threading.Event, arrived: Callable[[], None]) -> None:
-        """Makes all threads wait for an event, after what was submitted; each reports that it waits."""
+        """Makes all threads wait for an event after their submitted work; each reports when it waits."""
 
         def wait() -> None:
             arrived()
@@ -50,7 +50,7 @@ class Worker:
         return self._threads if self._submitted is not None else 0
 
     def close(self) -> None:
-        """Ends the threads after what was submitted; they are never waited for."""
+        """Ends the threads after their submitted work; it does not wait for them."""
         if self._submitted is not None:
             for _ in range(self._threads):
                 self._submitted.put(None)
