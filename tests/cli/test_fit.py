@@ -58,7 +58,7 @@ def test_one_line_makes_a_foreign_graph_answer(starqe: Starqe, trig: Path, tmp_p
     assert "  literal values left out: xsd:string 1\n" in printed
     assert "the graph has no validation split: 6 of its 127 train statements are held out, to choose the best model" in printed
     stages = [line for line in printed.splitlines() if line.endswith(" min")]
-    names = ("drawing queries: ", "training the encoder: ", "training the one-hop predictor: ", "calibrating: ")
+    names = ("sampling queries: ", "training the encoder: ", "training the one-hop predictor: ", "calibrating: ")
     assert all(any(line.startswith(name) for line in stages) for name in names), printed
     compared = "validation MRR [0-9.]+ .the most frequent entity for the relation: [0-9.]+., [0-9.]+ min"
     assert len(re.findall(compared, printed)) == 2

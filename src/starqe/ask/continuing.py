@@ -39,7 +39,7 @@ class Before:
         run = Run.open(folder)
         if not (folder / PREDICTOR).exists():
             raise StorageError(
-                f"a fit goes on from a run with an encoder and a one-hop predictor, and {folder} has no predictor. "
+                f"a fit continues from a run with an encoder and a one-hop predictor, and {folder} has no predictor. "
                 "Take a run of starqe fit, or calibrate this one with a predictor"
             )
         return cls(run, PredictorRun.open(folder / PREDICTOR, run.graph))

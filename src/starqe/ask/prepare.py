@@ -60,7 +60,7 @@ LEAST_CALIBRATION = 5
 PROBED = 8
 """The number of queries per shape on which the cost of validation and calibration is measured."""
 
-DRAWING, ENCODER, ONE_HOP, CALIBRATING = "drawing queries", "training the encoder", "training the one-hop predictor", "calibrating"
+SAMPLING, ENCODER, ONE_HOP, CALIBRATING = "sampling queries", "training the encoder", "training the one-hop predictor", "calibrating"
 """The stages of a fit, in their order."""
 
 Note = Callable[[str, dict[str, Any]], None]
@@ -189,7 +189,7 @@ def fit(
     began, budget = time.perf_counter(), 60 * minutes
     check_free(out, overwrite=True)  # a file is refused before queries are sampled
     graph = (before.with_validation(graph.whole) if before else with_validation(graph.whole, seed)).entity_part
-    note(DRAWING, {"progress": 0.0, "seconds": 0.0})
+    note(SAMPLING, {"progress": 0.0, "seconds": 0.0})
     count = max(TRAINING_LEAST, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
     drawn = {name: sample(graph, shape, count, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
     queries = {name: table for name, table in drawn.items() if len(table)}
@@ -233,7 +233,7 @@ def _fit_models(
     drawing = time.perf_counter() - began
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
-    note(DRAWING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
+    note(SAMPLING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
 
     reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)

@@ -84,7 +84,7 @@ def fit(
 def _print_start(before: "Before | None", graph: "Graph", split: "Graph") -> None:
     """Prints what a fit begins with, where that is not the graph alone."""
     if before:
-        print(_going_on(before, split))
+        print(_continuation(before, split))
     if split is not graph:
         print(_held_out(split))
 
@@ -101,14 +101,14 @@ def _read(place: Path, choices: ImportChoices, quiet: bool) -> tuple["Graph", di
     return graph, {"report": report.as_dict()}
 
 
-def _going_on(before: "Before", graph: "Graph") -> str:
-    """Says what is kept of the run that a fit goes on from, and what is new."""
+def _continuation(before: "Before", graph: "Graph") -> str:
+    """Describes what is kept of the run that a fit continues from, and what is new."""
     parts = []
     for kind in ("entities", "relations"):
         old, new = getattr(before.run.graph, kind), getattr(graph, kind)
         kept = sum(name in old for name in new)
         parts.append(f"{kept:,} {kind} keep what was learned, {len(new) - kept:,} are new")
-    return f"goes on from {before.run.folder}: {'; '.join(parts)}"
+    return f"continues from {before.run.folder}: {'; '.join(parts)}"
 
 
 def _held_out(graph: "Graph") -> str:
