@@ -177,6 +177,15 @@ class Models:
         return Result(truths if out is None else out.copy_(truths), self._of(parts, self.slack))
 
 
+def mixture_of(models: Models, weights: list[float], known: list[set[int]]) -> tuple[Mixture, list[Part], list[np.ndarray], torch.Tensor]:
+    """Returns a mixture with these weights for `TABLES`, the queries, the entities to leave out of each, and the dense scores."""
+    of_class = dict(zip(("one-hop", "path", "intersection"), weights, strict=True))
+    mixture = Mixture(models, models, Weights({**dict.fromkeys(CLASSES, 0.5), **of_class}))
+    parts = [(table, np.array([0])) for table in TABLES]
+    rows = torch.cat([mixture.scores(*part, torch.empty(1, 50)) for part in parts])
+    return mixture, parts, [np.array(sorted(ids), np.int64) for ids in known], rows
+
+
 MIXED = {
     "seed": st.integers(0, 2**32),
     "weights": st.lists(st.sampled_from(WEIGHTS), min_size=3, max_size=3),
@@ -184,20 +193,13 @@ MIXED = {
 }
 
 
-@given(
-    **MIXED,
-    count=st.integers(1, 50),
-    block=st.integers(3, 60),
-)
+@given(**MIXED, count=st.integers(1, 50), block=st.integers(3, 60))
 def test_the_best_of_the_mixture_are_those_of_its_dense_scores(
     seed: int, weights: list[float], known: list[set[int]], count: int, block: int
 ) -> None:
     """Ids, scores and probabilities are those of whole rows, and what may be truer than it seems stays under the ceiling."""
     models = Models(seed)
-    of_class = dict(zip(("one-hop", "path", "intersection"), weights, strict=True))
-    mixture = Mixture(models, models, Weights({**dict.fromkeys(CLASSES, 0.5), **of_class}))
-    parts, without = [(table, np.array([0])) for table in TABLES], [np.array(sorted(ids), np.int64) for ids in known]
-    rows = torch.cat([mixture.scores(*part, torch.empty(1, 50)) for part in parts])
+    mixture, parts, without, rows = mixture_of(models, weights, known)
     expected = retrieve(dense_blocks(rows.clone()), 3, count, without)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retrieval, "BLOCK", block)
@@ -220,17 +222,12 @@ def test_the_best_of_the_mixture_are_those_of_its_dense_scores(
         assert found.ceiling[row].item() == pytest.approx(highest, abs=1e-4)
 
 
-@given(
-    **MIXED,
-    listed=st.integers(1, 50),
-    ranked=st.integers(1, 50),
-)
+@given(**MIXED, listed=st.integers(1, 50), ranked=st.integers(1, 50))
 def test_the_best_of_listed_truths_are_those_of_dense_ones_or_bounded(
     seed: int, weights: list[float], known: list[set[int]], listed: int, ranked: int
 ) -> None:
     """What is no candidate, or truer than it seems, has at most the ceiling; with all entities listed, all is as with whole rows."""
     models, count, shown = Models(seed), 5, listed
-    of_class = dict(zip(("one-hop", "path", "intersection"), weights, strict=True))
 
     class OfFew(Models):
         def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
@@ -238,9 +235,7 @@ def test_the_best_of_listed_truths_are_those_of_dense_ones_or_bounded(
             rows = [Listed(row, np.arange(50), 0.0, None).kept(shown) for row in found.values]
             return Rows(rows, found.slack)
 
-    mixture = Mixture(models, models, Weights({**dict.fromkeys(CLASSES, 0.5), **of_class}))
-    parts, without = [(table, np.array([0])) for table in TABLES], [np.array(sorted(ids), np.int64) for ids in known]
-    rows = torch.cat([mixture.scores(*part, torch.empty(1, 50)) for part in parts])
+    mixture, parts, without, rows = mixture_of(models, weights, known)
     expected = mixture.best(parts, count, without)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("starqe.reason.mixture.CANDIDATES", ranked)

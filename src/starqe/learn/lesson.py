@@ -87,19 +87,10 @@ class QueryLesson:
         check_tables(run.graph, [*queries.values(), *(validation or {}).values()])
         pool = {name: _first(_table(queries, name), self._config.pool_per_shape) for name in self._config.shapes}
         self.queries = TrainingQueries(run.graph, pool, self._config, recipe.seed)
+        self.per_epoch, self.steps_per_epoch = self.queries.per_epoch, self.queries.steps_per_epoch
         count = self._config.validation_queries
         self._validation = {name: _first(table, count) for name, table in (validation or {}).items() if len(table)}
         self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
-
-    @property
-    def per_epoch(self) -> int:
-        """The number of queries per epoch."""
-        return self.queries.per_epoch
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The number of batches per epoch."""
-        return self.queries.steps_per_epoch
 
     @property
     def validates(self) -> bool:

@@ -68,11 +68,11 @@ NOT_PREDICTED = [
     ("DESCRIBE :a", "DESCRIBE", "describe"),
 ]
 REFUSED = [
-    ("SELECT ?x { GRAPH :g { :a r:r ?x } }", "GRAPH", "GRAPH"),
-    ("SELECT ?x { SERVICE :g { :a r:r ?x } }", "SERVICE", "SERVICE"),
-    ("SELECT ?x { SERVICE ?g { :a r:r ?x } }", "SERVICE", "SERVICE"),
-    ("SELECT ?x FROM :g { :a r:r ?x }", "FROM", "FROM"),
-    ("SELECT ?x FROM NAMED :g { :a r:r ?x }", "FROM", "FROM"),
+    *(
+        (f"SELECT ?x {{ {word} {name} {{ :a r:r ?x }} }}", word, word)
+        for word, name in (("GRAPH", ":g"), ("SERVICE", ":g"), ("SERVICE", "?g"))
+    ),
+    *((f"SELECT ?x {words} :g {{ :a r:r ?x }}", "FROM", "FROM") for words in ("FROM", "FROM NAMED")),
     *((f"{word} DATA {{ :a r:r :b }}", word, f"the update {word}") for word in ("INSERT", "DELETE", "Load", "CLEAR", "DROP", "CREATE")),
     *((f"{word} :a TO :b", word, f"the update {word}") for word in ("ADD", "MOVE", "COPY", "WITH")),
 ]

@@ -96,28 +96,14 @@ class SyntaxTree(Tree[Token]):
     @property
     def start_pos(self) -> int:
         """Where it begins in the text."""
-        return self._first.start_pos or 0
+        assert self.first is not None, "an empty tree has no position"
+        return self.first.start_pos or 0
 
     @property
     def end_pos(self) -> int:
         """Where it ends in the text."""
         assert self.last is not None, "an empty tree has no position"
         return self.last.end_pos or 0
-
-    @property
-    def line(self) -> int:
-        """The line where it begins, from 1 on."""
-        return self._first.line or 1
-
-    @property
-    def column(self) -> int:
-        """The column where it begins, from 1 on."""
-        return self._first.column or 1
-
-    @property
-    def _first(self) -> Token:
-        assert self.first is not None, "an empty tree has no position"
-        return self.first
 
     @cached_property
     def parts(self) -> dict[str, list[Any]]:

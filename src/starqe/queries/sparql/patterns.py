@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from starqe.kg.iris import REIFIES
-from starqe.queries.sparql.syntax import Node, known_only, parts_of
+from starqe.queries.sparql.syntax import Node, first_token, known_only, parts_of
 from starqe.queries.sparql.terms import SparqlTerms
 
 Written: TypeAlias = Mapping[int, tuple[int, str | None]]
@@ -225,4 +225,5 @@ def _anonymous(tree: Node) -> Node:
     """Returns a new blank node for a tree, at its position."""
     from lark import Token
 
-    return Token("ANON", "[]", tree.start_pos, tree.line, tree.column, end_pos=tree.end_pos)
+    first = first_token(tree)
+    return Token("ANON", "[]", first.start_pos, first.line, first.column, end_pos=tree.end_pos)

@@ -78,7 +78,13 @@ _DEPTH = {
 
 def error_at(node: Node, rule: str, way_out: str, suggestions: Sequence[str] = (), kind: type[SparqlError] = SparqlError) -> SparqlError:
     """Returns the error for a token or a tree; a suggestion is a text that may replace it."""
-    return kind(rule, way_out, node.line, node.column, node.start_pos, node.end_pos - node.start_pos, suggestions)
+    first = first_token(node)
+    return kind(rule, way_out, first.line, first.column, node.start_pos, node.end_pos - node.start_pos, suggestions)
+
+
+def first_token(node: Node) -> Node:
+    """Returns the first token of a tree, or a token itself."""
+    return getattr(node, "first", node)
 
 
 def known_only(node: Node, construct: str) -> KnownOnlyError:

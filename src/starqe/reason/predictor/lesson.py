@@ -30,19 +30,10 @@ class PredictLesson:
     def __init__(self, run: PredictorRun) -> None:
         self._run, self._config = run, run.recipe.train
         self.questions = TrainingQuestions(run.learned, self._config, run.recipe.seed)
+        self.per_epoch, self.steps_per_epoch = self.questions.per_epoch, self.questions.steps_per_epoch
         limit = 0 if "valid" in self._config.splits else self._config.validation_questions
         self._validation = some_statements(run.learned, "valid", limit, run.recipe.seed)
         self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
-
-    @property
-    def per_epoch(self) -> int:
-        """The number of questions per epoch."""
-        return self.questions.per_epoch
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The number of batches per epoch."""
-        return self.questions.steps_per_epoch
 
     @property
     def validates(self) -> bool:
