@@ -58,6 +58,14 @@ def test_statements_that_share_nothing_cannot_be_held_out_and_nothing_is_left_be
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_in_the_place_of_the_run_is_refused_before_queries_are_sampled(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("here already")
+    stages: list[str] = []
+    with pytest.raises(StorageError, match="run is a file, and a folder is written there"):
+        fit(town(), tmp_path / "run", minutes=0.05, note=lambda stage, _: stages.append(stage))
+    assert stages == []
+
+
 def test_queries_are_drawn_in_every_direction_and_with_and_without_qualifiers() -> None:
     tables = drawn_queries(embedded_graph(), "valid", 40)
     assert {name.partition(".")[0] for name in tables} == set(SHAPES)

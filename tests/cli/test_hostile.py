@@ -64,6 +64,13 @@ def test_a_file_where_a_folder_is_written_is_named(starqe, place, monkeypatch, c
     assert (place / "file").read_text() == "here already"
 
 
+@pytest.mark.parametrize("command", ["data import no-such-file.txt file", "data update graph no-such-file.txt --out file"])
+def test_a_file_where_a_folder_is_written_is_named_before_anything_is_read(starqe, place, monkeypatch, command):
+    monkeypatch.chdir(place)
+    code, _, err = starqe(*command.split())
+    assert (code, one_line(err)) == (1, "starqe: file is a file, and a folder is written there. Choose another place\n")
+
+
 @pytest.mark.parametrize("command", ["train graph --out file --resume", "calibrate file", "evaluate file queries", "serve file"])
 def test_a_file_where_a_run_is_read_is_named(starqe, place, monkeypatch, command):
     monkeypatch.chdir(place)

@@ -103,6 +103,9 @@ def test_what_is_not_a_query_table_is_refused(tmp_path):
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({METADATA: header}), path)
     with pytest.raises(StorageError, match="newer starqe"):
         load_table(path)
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({METADATA: json.dumps({"format": "starqe queries", "version": 1})}), path)
+    with pytest.raises(StorageError, match=r"cannot read the query table \('shape'\)"):
+        load_table(path)
 
 
 def test_a_table_with_a_missing_column_or_another_type_is_refused(tmp_path):
