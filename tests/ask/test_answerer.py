@@ -82,8 +82,10 @@ def test_without_a_number_only_probable_predictions_are_shown(answerer: Answerer
     assert not answerer.ask(CAMBRIDGE, threshold=1.0).predicted
     everything = answerer.ask(CAMBRIDGE, threshold=0.0)
     assert len(everything.predicted) == 100
-    half = answerer.ask(CAMBRIDGE, threshold=everything.predicted[50].probability)
-    assert 51 <= len(half.predicted) < 100 or half.predicted[-1].probability == everything.predicted[50].probability
+    levels = sorted({one.probability for one in everything.predicted})
+    half = answerer.ask(CAMBRIDGE, threshold=levels[len(levels) // 2])
+    assert entities(half.predicted) == [one.entity for one in everything.predicted if one.probability >= levels[len(levels) // 2]]
+    assert 0 < len(half.predicted) < 100
 
 
 def test_known_only_leaves_predictions_out(answerer: Answerer) -> None:

@@ -1,5 +1,6 @@
 """Updates the weights by their gradients, and the average of the weights: by Adam, and for entities by Adam or `RowAdam`."""
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,14 @@ from torch import Tensor, nn
 from starqe.learn.config import LoopConfig
 from starqe.learn.steps.row_adam import RowAdam, decay_at
 from starqe.model.embedding import InputEmbedding, RowGradient, Table, added_up
+
+
+class _Adam(torch.optim.AdamW):
+    """AdamW that does not import torch's compiler: that would take seconds, and nothing here is compiled."""
+
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
 class Optimizer:
@@ -23,7 +32,7 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, average: nn.Module | None, config: LoopConfig, seed: int) -> None:
         self._model, self._average, self._config = model, average, config
-        self.adam = torch.optim.AdamW(_at_their_rates(model, config.embedding_rate), weight_decay=config.weight_decay, fused=True)
+        self.adam = _Adam(_at_their_rates(model, config.embedding_rate), weight_decay=config.weight_decay, fused=True)
         means = dict(average.named_parameters()) if average is not None else {}
         self.tables = {
             name: RowAdam(weight, means.get(name), config.average, seed)  # type: ignore[arg-type]  # the model is of the same kind
