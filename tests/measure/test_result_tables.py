@@ -5,7 +5,7 @@ import io
 from dataclasses import replace
 from typing import Any
 
-from starqe.measure.result_tables import FORMATS, cell, grids
+from starqe.measure.result_tables import cell, comma_separated, grid_latex, grid_markdown, grids
 from starqe.measure.rows import Row
 
 
@@ -27,7 +27,8 @@ def test_a_cell_shows_ours_the_papers_and_the_difference():
 
 
 def test_markdown_has_one_column_per_shape_and_one_line_per_row():
-    assert FORMATS["markdown"](ROWS).splitlines() == [
+    (grid,) = grids(ROWS)
+    assert grid_markdown(grid).splitlines() == [
         "**MRR, macro, protocol paper: ours (the paper's, difference)**",
         "",
         "|  | 1p | 2p |",
@@ -38,14 +39,15 @@ def test_markdown_has_one_column_per_shape_and_one_line_per_row():
 
 
 def test_latex_escapes_what_it_must():
-    text = FORMATS["latex"](ROWS)
+    (grid,) = grids(ROWS)
+    text = grid_latex(grid)
     assert r"a|b\_c & 1.50 & -- \\" in text
     assert r"\begin{tabular}{lrr}" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
 
 
 def test_csv_has_one_unrounded_line_a_number():
-    lines = list(csv.DictReader(io.StringIO(FORMATS["csv"](ROWS))))
+    lines = list(csv.DictReader(io.StringIO(comma_separated(ROWS))))
     assert [line["ours"] for line in lines] == ["33.333", "50.0", "1.5"]
     assert float(lines[0]["difference"]) == 33.333 - 30.98
     assert (lines[2]["paper"], lines[2]["difference"]) == ("", "")
@@ -63,8 +65,8 @@ def test_several_seeds_become_mean_and_deviation():
     assert grid.lines == (("StarQE", ("11.00 ± 1.41 (30.98, -19.98)",)),)
 
 
-def test_no_rows_give_an_empty_text():
-    assert FORMATS["markdown"]([]) == FORMATS["latex"]([]) == ""
+def test_no_rows_give_no_table():
+    assert grids([]) == []
 
 
 def test_stacked_the_papers_number_and_the_difference_have_lines_of_their_own():

@@ -64,16 +64,6 @@ def cell(row: Row) -> str:
     return text if row.difference is None else f"{text} ({row.paper:.2f}, {row.difference:+.2f})"
 
 
-def markdown(rows: Iterable[Row]) -> str:
-    """Writes Markdown tables, each under its title."""
-    return "\n".join(grid_markdown(grid) for grid in grids(rows))
-
-
-def latex(rows: Iterable[Row]) -> str:
-    """Writes LaTeX tables, which need the package booktabs."""
-    return "\n".join(grid_latex(grid) for grid in grids(rows))
-
-
 def comma_separated(rows: Iterable[Row]) -> str:
     """Writes one line per number, unrounded, with all columns, including those that only some rows have."""
     lines = []
@@ -86,10 +76,6 @@ def comma_separated(rows: Iterable[Row]) -> str:
     writer.writeheader()
     writer.writerows(lines)
     return text.getvalue()
-
-
-FORMATS: Mapping[str, Callable[[Iterable[Row]], str]] = {"markdown": markdown, "csv": comma_separated, "latex": latex}
-"""The ways to write results."""
 
 
 def _one_per_cell(rows: Iterable[Row]) -> list[Row]:
