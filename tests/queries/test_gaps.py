@@ -3,7 +3,7 @@ import pytest
 
 from starqe.errors import InputError, UnsupportedError
 from starqe.queries import SHAPES, QueryTable, Shape
-from starqe.queries.gaps import HEAD, MISSING, RELATION, TAIL, VALUE, Gaps, gaps_of, queries_of, stack_gaps
+from starqe.queries.gaps import HEAD, MISSING, RELATION, TAIL, VALUE, Gaps, gaps_of, queries_by_side, queries_of, stack_gaps
 from starqe.queries.shape import INVERSE
 from tests.columns import columns_of, query_table
 from tests.reason.predicted import gaps, tiny_graph
@@ -67,6 +67,17 @@ def test_gaps_of_ends_become_the_queries_that_they_came_from(shape):
     back = queries_of(gaps_of(table, [0, 1]))
     assert back.shape == shape
     assert columns_of(back) == columns_of(table)
+
+
+def test_gaps_at_both_ends_become_one_table_per_side_and_keep_their_places():
+    forward, inverse = gaps_of(one_hop(SHAPES["1p"]), [0, 1]), gaps_of(one_hop(INVERSE), [0, 1])
+    mixed = stack_gaps([forward, inverse]).take([2, 0, 3, 1])
+    parts, order = queries_by_side(mixed, (TAIL, HEAD))
+    assert [(table.shape, rows.tolist()) for table, rows in parts] == [(SHAPES["1p"], [0, 1]), (INVERSE, [0, 1])]
+    assert [columns_of(table) for table, _ in parts] == [columns_of(one_hop(shape)) for shape in (SHAPES["1p"], INVERSE)]
+    assert order.tolist() == [2, 0, 3, 1]
+    (alone,), order = queries_by_side(inverse)
+    assert (alone[0].shape, order.tolist()) == (INVERSE, [0, 1])
 
 
 def test_longer_queries_are_refused_by_name():

@@ -15,7 +15,7 @@ from starqe.measure.retrieval import Best, best_of, dense_blocks
 from starqe.model import SIMILARITY, Encoder, collate
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable
-from starqe.queries.gaps import HEAD, POSITIONS, TAIL, Gaps, queries_of
+from starqe.queries.gaps import HEAD, POSITIONS, TAIL, Gaps, queries_by_side
 from starqe.queries.variants import Variant
 from starqe.ragged import IntArray
 
@@ -155,9 +155,7 @@ class EncoderScorer:
         """Returns the queries for heads and for tails, and where each gap is among them."""
         if lost := gaps.position[~np.isin(gaps.position, (HEAD, TAIL))].tolist():
             raise UnsupportedError(f"an encoder predicts heads and tails, found a question for the {POSITIONS[lost[0]]}. Train a predictor")
-        sides = [rows for position in (HEAD, TAIL) if len(rows := np.flatnonzero(gaps.position == position))]
-        parts: list[Part] = [(queries_of(gaps.take(rows)), np.arange(len(rows))) for rows in sides]
-        return parts, np.argsort(np.concatenate(sides))
+        return queries_by_side(gaps)
 
     def vectors(self, parts: Sequence[Part]) -> torch.Tensor:
         """Computes the query vectors of rows of several tables, part after part: (B, D)."""

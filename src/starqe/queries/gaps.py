@@ -141,3 +141,12 @@ def queries_of(gaps: Gaps) -> QueryTable:
     backward = bool((gaps.position == HEAD).all())
     given = gaps.tail if backward else gaps.head
     return one_hop_table("tail" if backward else "head", given, gaps.relation, gaps.pairs, gaps.answers)
+
+
+def queries_by_side(gaps: Gaps, sides: Sequence[int] = (HEAD, TAIL)) -> tuple[list[tuple[QueryTable, IntArray]], IntArray]:
+    """Returns statements that lack their head or their tail as queries of one edge, one table per side with all of its rows.
+
+    Also returns the index of each statement among the rows of all tables: (n,).
+    """
+    rows = [found for side in sides if len(found := np.flatnonzero(gaps.position == side))]
+    return [(queries_of(gaps.take(one)), np.arange(len(one))) for one in rows], np.argsort(np.concatenate(rows))

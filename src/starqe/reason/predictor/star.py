@@ -1,6 +1,5 @@
 """The encoder of whole queries as a predictor: a statement with a missing end is a query of one edge."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -8,7 +7,7 @@ from starqe.model import Encoder, ModelConfig, Space, collate
 from starqe.model.embedding import MakeTable
 from starqe.model.space import Blocks
 from starqe.model.weights import weight
-from starqe.queries.gaps import HEAD, TAIL, Gaps, queries_of
+from starqe.queries.gaps import HEAD, TAIL, Gaps, queries_by_side
 from starqe.reason.predictor.config import PredictorConfig
 from starqe.reason.predictor.predictor import Predictor
 
@@ -27,11 +26,9 @@ class StarE(Predictor):
 
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the query vectors. (B, D)."""
-        of_position = [np.flatnonzero(gaps.position == position) for position in (TAIL, HEAD)]
-        parts = [(queries_of(gaps.take(rows)), np.arange(len(rows))) for rows in of_position if len(rows)]
+        parts, order = queries_by_side(gaps, (TAIL, HEAD))
         vectors: Tensor = self.encoder(collate(parts, self.encoder.space).to(self.device), noise)
-        back = np.argsort(np.concatenate(of_position))
-        return vectors.index_select(0, torch.from_numpy(back).to(self.device))
+        return vectors.index_select(0, torch.from_numpy(order).to(self.device))
 
     @property
     def blocks(self) -> dict[str, Blocks]:
