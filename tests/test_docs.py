@@ -56,6 +56,16 @@ def test_every_file_that_a_page_names_exists() -> None:
     assert [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "src" / "starqe" / name).exists())] == []
 
 
+def test_every_table_that_a_page_names_with_its_file_is_there() -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)` `([A-Z_]+)`", EVERYTHING))
+    assert len(named) > 20
+    assert [
+        (path, name)
+        for path, name in sorted(named)
+        if not re.search(rf"^{name}\b.*=", (ROOT / "src" / "starqe" / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ] == []
+
+
 def _headings(document: Path) -> set[str]:
     """The headings of a page as the ends of links name them."""
     found = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
