@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starqe.ask import calibrate
+from starqe.ask.prepare import composed_queries
 from starqe.kg import Graph
 from starqe.learn import QueryLesson, Run, Trainer, preset
 from starqe.queries import SHAPES, sample
@@ -18,5 +19,5 @@ def tiny_run(folder: Path, graph: Graph, shapes: Sequence[str], epochs: int) -> 
     chosen = {"epochs": epochs, "shapes": tuple(shapes), "queries_per_shape": 100, "one_hop_per_direction": 100}
     run = Run.create(folder, preset("demo").replace(model={"width": 16, "heads": 2}, train=chosen), graph)
     Trainer(run, QueryLesson(run, tables["train"], tables["valid"])).train()
-    calibrate(run, validation=tables["valid"])
+    calibrate(run, validation={**tables["valid"], **composed_queries(graph, "valid", 8)})
     return run.folder
