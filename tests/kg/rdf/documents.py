@@ -29,9 +29,10 @@ def read_document(
     split: str = "train",
     unasserted="leave",
     literals="drop",
+    **options: object,
 ) -> ImportTask:
     """Reads one document, and returns the finished import."""
-    task = ImportTask(report=report or Report(), names=names, unasserted=unasserted, literals=literals)
+    task = ImportTask(report=report or Report(), names=names, unasserted=unasserted, literals=literals, **options)  # type: ignore[arg-type]
     stream = io.BytesIO(text if isinstance(text, bytes) else text.encode())
     task.shared(RdfReader).read(stream, f"file.{form}", SYNTAX[form], split, form == "reification")
     task.finish()

@@ -15,13 +15,12 @@ from starqe.kg.formats.json_records import Record, json_records
 from starqe.kg.formats.wikidata_values import ENTITY, VALUES, entity_id, is_entity_id
 from starqe.kg.iris import DEFAULT_NAMES, Names
 from starqe.kg.reading.files import STDIN
-from starqe.kg.reading.import_options import WikidataOptions
+from starqe.kg.reading.import_options import NO_VALUE, WikidataOptions
 from starqe.kg.reading.import_task import ImportTask, Row
 
 WIKIDATA_NAMES = Names(ENTITY, "http://www.wikidata.org/prop/direct/")
 """Wikidata's own IRIs of its identifiers in RDF: wd:Q42, wdt:P31."""
 INSTANCE_OF = "P31"
-NO_VALUE = "novalue"
 READ = frozenset(["item", "property"])
 """The types of entities that are read; others are counted."""
 STEP = 1000

@@ -226,15 +226,17 @@ class RdfReader(SharedReader):
         site = wikibase.site_of([texts[predicate] for predicate in distinct(triples[:, 1]).tolist()])
         if site is None:
             return triples, np.empty((0, 6), np.int32)
-        found = wikibase.convert(triples, self._ids, site)
-        self._report.records.update(found.left_out)
-        for labels in self._labels.values():
-            labels += [(found.relations[number], label, language) for number, label, language in labels if number in found.relations]
-        literal = sum(texts[value].startswith('"') for value in found.reified[:, 3].tolist())
-        said = f"this is the RDF of a Wikibase site: {len(found.reified) - literal:,} statement nodes became statements"
+        found = wikibase.convert(triples, self._terms, site, self._task.wikidata)
+        said = f"this is the RDF of a Wikibase site: {len(found.reified):,} statement nodes became statements"
         if self._task.names == DEFAULT_NAMES:
             self._task.names = Names(site + wikibase.ENTITY, site + wikibase.DIRECT)
             said += f", and identifiers are written without {site}{wikibase.ENTITY} and {site}{wikibase.DIRECT}"
+        self._report.records.update(found.records)
+        texts = list(self._ids)
+        for (reason, relation), count in found.left_out.items():
+            self._report.leave_out(reason, self._task.names.relations.identifier(texts[relation]), count)
+        for labels in self._labels.values():
+            labels += [(found.relations[number], label, language) for number, label, language in labels if number in found.relations]
         self._report.note(said)
         return found.triples, found.reified
 

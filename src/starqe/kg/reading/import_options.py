@@ -9,6 +9,8 @@ from starqe.errors import InputError
 RANKS = ("preferred", "normal", "deprecated", "best")
 """The ranks of Wikidata's statements; ``best`` selects the preferred ones of a property, or the normal ones if there are none."""
 
+NO_VALUE = "novalue"
+"""The entity that stands for no value, if such facts are kept."""
 
 LiteralChoice = Literal["keep", "bucket", "drop"]
 """Whether literals are kept as values, numbers and dates become entities for ranges of values, or literals are left out."""
