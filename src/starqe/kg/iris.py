@@ -1,5 +1,6 @@
 """Maps identifiers to RDF terms and back."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote
@@ -18,6 +19,8 @@ RELATION_BASE = "urn:starqe:relation:"
 
 _RESERVED = frozenset((REIFIES, SUBJECT, PREDICATE, OBJECT, STATEMENT))
 """IRIs that express reification: an identifier equal to one of them is written under the base."""
+_is_simple = re.compile("[A-Za-z0-9_.~-]+").fullmatch
+"""Matches an identifier that is its own percent-encoding, and neither an IRI nor a blank node, since both have a colon."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Namespace:
         if not iri.startswith(self.base):
             return iri
         code = iri[len(self.base) :]
+        if _is_simple(code):
+            return code
         decoded = unquote(code)
         canonical = quote(decoded, safe="") == code and not identifier_problem(decoded)
         if not canonical or self._is_blank(decoded) or (self._is_plain(decoded) and decoded not in _RESERVED):

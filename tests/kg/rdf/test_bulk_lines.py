@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyoxigraph import RdfFormat, parse
 
 from starqe.errors import InputError
 from starqe.kg.iris import REIFIES
-from starqe.kg.rdf.bulk_lines import number_lines
+from starqe.kg.rdf.bulk_lines import PLAIN, number_lines
 from starqe.kg.rdf.numbered_terms import Terms
 from starqe.kg.rdf.parse import BULK
 from starqe.kg.rdf.read import LABEL, RdfReader
 from starqe.kg.reading.import_task import ImportTask
 from starqe.kg.reading.report import Report
+from starqe.kg.statement import identifier_problem
 from tests.kg.rdf.documents import SYNTAX
 from tests.places import DATA
 
@@ -106,10 +108,20 @@ def test_usual_lines_need_no_parser_and_each_term_has_one_number():
     assert sorted(terms.ids) == ['""x y"', "_:r", "a:a", "a:b", "a:p"]
 
 
+@given(st.from_regex(PLAIN.removeprefix(r"\A").removesuffix(r"\z"), fullmatch=True))
+@example("<a:>")
+@example("<a://a/b//c#d>")
+@example("_:a.-b")
+def test_a_term_that_needs_no_parser_is_accepted_by_it_as_it_is_written(term):
+    (quad,) = parse(f"<a:a> <a:a> {term} .", format=RdfFormat.N_TRIPLES)
+    assert str(quad.object) == term
+    assert identifier_problem(term.strip("<>")) is None
+
+
 def test_one_malformed_term_leaves_the_new_terms_of_its_block_to_the_parser():
     terms = Terms(drop_literals=False)
     assert numbered("<a:a> <a:p> <a:b> .\n", terms)[2] == []
-    assert numbered("<a:a> <a:p> <a:b> .\n<a:a> <a:p> <a:%zz> .\n<a:a> <a:p> <a:c> .\n", terms)[2] == [1, 2]
+    assert numbered("<a:a> <a:p> <a:b> .\n<a:a> <a:p> <a:%zz> .\n<a:a> <a:p> <a:é> .\n<a:a> <a:p> <a:c> .\n", terms)[2] == [1, 2]
     assert numbered("<a:a> <a:p> <//b> .\n<a:b> <a:p> <a:a> .", terms)[2] == [0]
 
 

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 
+import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from starqe.kg.literal import Literal as Value
 from starqe.kg.literal import short_datatype
 from starqe.kg.statement import identifier_problem
+from starqe.ragged import IntArray
+
+Generated = Callable[[str], bool] | None
+"""Returns whether the parser generated the label of a blank node; None if it generated none."""
 
 
 class Terms:
@@ -24,8 +29,8 @@ class Terms:
         self.values: dict[int, str] = {}
         """What is left out: the number of a literal or triple term -> its kind."""
 
-    def number(self, term: NamedNode | BlankNode | Literal | Triple, generated: Callable[[str], bool]) -> int:
-        """Returns the number of a term; ``generated`` returns whether the parser made a label of a blank node."""
+    def number(self, term: NamedNode | BlankNode | Literal | Triple, generated: Generated) -> int:
+        """Returns the number of a term; ``generated`` says which labels of blank nodes the parser made."""
         kind = type(term)
         if kind is NamedNode:
             text = term.value  # type: ignore[union-attr]
@@ -39,12 +44,20 @@ class Terms:
             self._describe(term, text, number, generated)
         return number
 
-    def _describe(self, term: NamedNode | BlankNode | Literal | Triple, text: str, number: int, generated: Callable[[str], bool]) -> None:
+    def add(self, texts: list[str], generated: Generated) -> IntArray:
+        """Returns the numbers of new terms: IRIs that can be identifiers, and blank nodes as ``_:label``; each occurs once."""
+        first = len(self.ids)
+        self.ids.update(zip(texts, range(first, first + len(texts)), strict=True))
+        if generated:
+            self.anonymous.update(number for number, text in enumerate(texts, first) if text[0] == "_" and generated(text[2:]))
+        return np.arange(first, first + len(texts), dtype=np.int32)
+
+    def _describe(self, term: NamedNode | BlankNode | Literal | Triple, text: str, number: int, generated: Generated) -> None:
         if isinstance(term, NamedNode):
             if problem := identifier_problem(text):
                 self.unfit[number] = f"an identifier is one line of text without space around it, found <{text}>: {problem}"
         elif isinstance(term, BlankNode):
-            if generated(term.value):
+            if generated and generated(term.value):
                 self.anonymous.add(number)
         elif isinstance(term, Literal):
             language = f"{term.language}--{term.direction}" if term.direction else term.language or ""

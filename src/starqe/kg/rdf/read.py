@@ -11,16 +11,15 @@ and a qualifier in a split where its reifier reifies nothing belongs to that rei
 """
 
 import contextlib
-import io
 import itertools
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, serialize
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple
 
 from starqe.kg.iris import DEFAULT_NAMES, OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
 from starqe.kg.known import distinct
@@ -28,8 +27,8 @@ from starqe.kg.rdf import wikibase
 from starqe.kg.rdf.bulk_lines import SHORTEST, number_lines
 from starqe.kg.rdf.details import apply_details
 from starqe.kg.rdf.named_graphs import graph_pairs, split_of
-from starqe.kg.rdf.numbered_terms import Terms
-from starqe.kg.rdf.parse import BULK, ByteSource, parse_lines, parse_rdf, whole_lines
+from starqe.kg.rdf.numbered_terms import Generated, Terms
+from starqe.kg.rdf.parse import BULK, ByteSource, lines_of_document, parse_lines, parse_rdf, whole_lines
 from starqe.kg.rdf.qualifier_patterns import SINGLETON, singleton_properties, value_nodes
 from starqe.kg.rdf.reified import Numbered, standard_reification, statements_of, unique_rows
 from starqe.kg.reading.files import open_guarded
@@ -99,20 +98,20 @@ class RdfReader(SharedReader):
         self._reification_form |= standard
         if syntax == RdfFormat.N_TRIPLES:
             for block, first in whole_lines(stream, BULK):
-                self._read_block(block, first, where, split, lambda _: False)
+                self._read_block(block, first, where, split, None)
             return
-        quads, generated = parse_rdf(stream, where, syntax, self._report, star=star or syntax == RdfFormat.N_QUADS)
         if syntax not in _WITHOUT_GRAPHS:
+            quads, generated = parse_rdf(stream, where, syntax, self._report, star=star or syntax == RdfFormat.N_QUADS)
             self._read_quads(quads, where, split, generated)
             return
-        while text := serialize(itertools.islice(quads, CHUNK), format=RdfFormat.N_QUADS):  # lines are read faster than quads
-            for block, first in whole_lines(io.BytesIO(text), BULK):
-                self._read_block(block, first, where, split, generated)
+        texts, generated = lines_of_document(stream, where, syntax, star)  # lines are read faster than quads
+        for text in texts:
+            self._read_block(text, 1, where, split, generated)
 
-    def _read_block(self, block: bytes, first: int, where: str, split: str, generated: Callable[[str], bool]) -> None:
+    def _read_block(self, block: bytes, first: int, where: str, split: str, generated: Generated) -> None:
         """Reads a large block of N-Triples; the parser reads only the lines and terms that bulk reading leaves to it."""
         code, graph = SPLITS.index(split), self._graph_number(DefaultGraph())
-        if block.count(b"\n") > len(block) // SHORTEST + 1:
+        if np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")) > len(block) // SHORTEST + 1:
             quads = parse_lines(block, itertools.count(first), where, RdfFormat.N_TRIPLES, self._report, star=True)
             self._read_quads(quads, where, split, generated)
             return
@@ -129,7 +128,7 @@ class RdfReader(SharedReader):
             quads = parse_lines(lines, (first + found.others).tolist(), where, RdfFormat.N_TRIPLES, self._report, star=True)
             self._read_quads(quads, where, split, generated)
 
-    def _read_quads(self, quads: Iterable[Quad], where: str, split: str, generated: Callable[[str], bool]) -> None:
+    def _read_quads(self, quads: Iterable[Quad], where: str, split: str, generated: Generated) -> None:
         graphs: dict[object, tuple[int, int]] = {}
         count = 0
         for count, quad in enumerate(quads, 1):
@@ -147,18 +146,18 @@ class RdfReader(SharedReader):
                 self._task.advance(CHUNK)
         self._task.advance(count % CHUNK)
 
-    def _graph_number(self, name: object, generated: Callable[[str], bool] = lambda _: False) -> int:
+    def _graph_number(self, name: object, generated: Generated = None) -> int:
         number = self._graph_numbers.setdefault(str(name), len(self._graph_numbers))
         if len(self._graph_numbers) > len(self._graph_nodes):
             self._graph_nodes.append(self._graph_node(name, generated))
         return number
 
-    def _graph_node(self, name: object, generated: Callable[[str], bool]) -> int:
+    def _graph_node(self, name: object, generated: Generated) -> int:
         """Returns the number of a named graph, if named graphs become qualifiers."""
         is_named = self._task.graph_qualifier and type(name) in (NamedNode, BlankNode) and not split_of(name)
         return self._terms.number(name, generated) if is_named else -1  # type: ignore[arg-type]
 
-    def _take(self, quad: Quad, split: int, where: str, generated: Callable[[str], bool]) -> None:
+    def _take(self, quad: Quad, split: int, where: str, generated: Generated) -> None:
         """Records a label, a reification or a triple."""
         subject, predicate, value, _ = quad
         if type(value) is Literal and (labels := self._labels.get(predicate.value)) is not None:
@@ -292,38 +291,27 @@ class RdfReader(SharedReader):
         relations = distinct(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
         entity_names = self._entity_names(entities, texts)
         relation_names = {number: self._task.names.relations.identifier(texts[number]) for number in relations}
-        # One column of names: entities at their numbers, then relations.
-        names: list[str | None] = [None] * (2 * len(texts))
-        for number, name in entity_names.items():
-            names[number] = name
-        for number, name in relation_names.items():
-            names[number + len(texts)] = name
-        table = pa.array(names, pa.string())
-        triples = np.add(statements.triples, [0, len(texts), 0])
-        pairs = np.add(statements.pairs, [len(texts), 0])
+        # One column of names: entities at their numbers, then relations; an entity and a relation may have the same name.
+        column = pa.array([*map(entity_names.get, range(len(texts))), *map(relation_names.get, range(len(texts)))], pa.string())
+        encoded = column.dictionary_encode()
+        words, number = encoded.dictionary, np.nan_to_num(encoded.indices.to_numpy(zero_copy_only=False), nan=-1).astype(np.int32)
+        head, tail, relation = (number[statements.triples[:, place] + shift] for place, shift in ((0, 0), (2, 0), (1, len(texts))))
+        pairs = number[np.add(used, [len(texts), 0])]
         for code, split in enumerate(SPLITS):
-            own_rows = np.flatnonzero(statements.split == code)
-            for start in range(0, len(own_rows), CHUNK):
-                rows = own_rows[start : start + CHUNK]
-                lengths = 3 + 2 * count[rows]
-                fields = np.empty(lengths.sum(), np.int64)
-                begin = np.cumsum(lengths) - lengths
-                fields[begin[:, None] + np.arange(3)] = triples[rows]
-                places, of_rows = Ragged.ranges(begin + 3, lengths - 3), Ragged.ranges(first[rows], count[rows])
-                fields[places.items] = pairs[of_rows.items].reshape(-1)
-                self._draft.add_columns(table.take(pa.array(fields)).dictionary_encode(), lengths, split)
+            rows = np.flatnonzero(statements.split == code)
+            own = Ragged.of_counts(count, pairs).take(rows)
+            self._draft.add_numbers(words, head[rows], relation[rows], tail[rows], own, split)
         self._add_labels(entity_names, relation_names, texts)
 
     def _entity_names(self, entities: list[int], texts: list[str]) -> dict[int, str]:
         prefix = "_:anon"
-        while any(text.startswith(prefix) for text in texts):
+        while self._terms.anonymous and any(text.startswith(prefix) for text in texts):
             prefix += "_"
-        anonymous = {
-            number: f"{prefix}{place}" for place, number in enumerate(number for number in entities if number in self._terms.anonymous)
-        }
-        keys = {number: self._terms.literals[number].key for number in entities if number in self._terms.literals}
-        names = self._task.names.entities
-        return {number: anonymous.get(number) or keys.get(number) or names.identifier(texts[number]) for number in entities}
+        identifier = self._task.names.entities.identifier
+        names = {number: identifier(texts[number]) for number in entities}
+        names |= {number: self._terms.literals[number].key for number in entities if number in self._terms.literals}
+        anonymous = [number for number in entities if number in self._terms.anonymous]
+        return names | {number: f"{prefix}{place}" for place, number in enumerate(anonymous)}
 
     def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
         """Adds the labels to the draft, the best ones first, since the draft keeps the first of several."""

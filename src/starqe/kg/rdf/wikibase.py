@@ -191,7 +191,8 @@ class _Special:
             return np.ones(len(rows), bool)
         left_out.update(("unknown value", relation) for relation in rows[unknown, 1].tolist())
         left_out.update(("no value", relation) for relation in rows[none, 1].tolist())
-        return ~(unknown | none)
+        fine: BoolArray = ~(unknown | none)
+        return fine
 
 
 def _only_truthy(direct: IntArray, facts: IntArray, special: _Special) -> IntArray:
