@@ -66,7 +66,7 @@ def names(folder: Path) -> list[str]:
 
 def test_import_writes_the_graph_and_says_what_it_has(run, source, tmp_path):
     code, out, err = run("import", source, tmp_path / "graph")
-    assert (code, out, err) == (0, f"{tmp_path / 'graph'}: 2 statements, 3 entities, 2 relations\n", "")
+    assert (code, out, err) == (0, f"{tmp_path / 'graph'}: 2 statements, 3 entities, 2 relations\n  read as statements: 1 file\n", "")
     assert load_graph(tmp_path / "graph").fingerprint == GRAPH.fingerprint
     assert names(tmp_path) == ["graph", "in"]
 
@@ -250,8 +250,9 @@ def test_an_invalid_split_is_refused_before_anything_is_written(run, source, tmp
 def test_splits_that_are_given_are_kept_and_their_findings_reported(run, tmp_path):
     code, out, _ = run("import", splits_in(tmp_path / "in", train="a,r,b\n", valid="a,r,b\nb,s,c\n"), tmp_path / "graph")
     assert code == 0
-    first, title, *findings = out.splitlines()
+    first, form, title, *findings = out.splitlines()
     assert first.endswith("3 statements, 3 entities, 2 relations")
+    assert form == "  read as statements: 2 files"
     assert title == "  the splits are kept as given, and are not transductive:"
     assert [line.rsplit(maxsplit=1) for line in findings] == [
         ["  entities of valid not in train", "1"],
@@ -362,6 +363,16 @@ def test_a_diff_is_what_an_update_needs(run, stored, tmp_path):
     grown = load_graph(stored)
     assert [set(grown.statements(split)) for split in SPLITS] == [set(after.statements(split)) for split in SPLITS]
     assert list(grown.entities) == ["a", "b", "v", "c"]
+
+
+@pytest.mark.parametrize("command", ["update", "diff"])
+def test_changes_do_not_make_ranges_of_values(run, stored, tmp_path, command):
+    (tmp_path / "new.nt").write_text('<a:a> <a:p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\n')
+    out = [tmp_path / "changes"] if command == "diff" else []
+    code, _, err = run(command, stored, tmp_path / "new.nt", *out, "--literals", "bucket")
+    assert code == 1
+    assert "changes keep or drop literals, found bucket" in err
+    assert load_graph(stored).fingerprint == GRAPH.fingerprint
 
 
 def test_an_update_by_nothing_is_wrong_use(run, stored):

@@ -44,7 +44,7 @@ def test_fetch_says_where_under_which_licence_and_what_to_type_next(run, server,
         "next: starqe data import toy GRAPH",
     ]
     assert run("fetch", "toy")[1].startswith(f"{tmp_path}/home/toy: already here\n")
-    assert run("import", "toy", "GRAPH")[:2] == (0, "GRAPH: 4 statements, 3 entities, 2 relations\n")
+    assert run("import", "toy", "GRAPH")[:2] == (0, "GRAPH: 4 statements, 3 entities, 2 relations\n  read as statements: 3 files\n")
     assert len(load_graph(Path("GRAPH"))) == 4
 
 

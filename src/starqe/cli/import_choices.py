@@ -103,10 +103,15 @@ class ImportChoices:
         Raises:
             InputError: A source is missing, malformed, or of no known form, or an option is not valid.
         """
+        from starqe.errors import InputError
         from starqe.kg import Report
         from starqe.kg.exchange import read_files
         from starqe.kg.reading.import_task import ImportTask
 
+        if self.literals == "bucket":
+            raise InputError(
+                "changes keep or drop literals, found bucket: its ranges depend on all values of a graph. Import the whole graph anew"
+            )
         task = ImportTask(
             report=Report(self.on_error),
             names=names_with(self.entity_base, self.relation_base, names),
@@ -185,8 +190,8 @@ def print_left_out(report: "Report") -> None:
     from starqe.kg import FORMS
 
     for form, files in report.forms.items():
-        if not FORMS[form].extensions:
-            print(f"  read as {form}: {files:,} file{'s' * (files > 1)} (--format reads them as another form)")
+        way_out = "" if FORMS[form].extensions else " (--format reads them as another form)"
+        print(f"  read as {form}: {files:,} file{'s' * (files > 1)}{way_out}")
     for finding in report.findings():
         say(f"  {finding}")
     for reason, counts in report.left_out.items():
