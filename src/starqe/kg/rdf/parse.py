@@ -123,7 +123,8 @@ def lines_of_document(stream: ByteSource, where: str, syntax: RdfFormat, star: b
                 if len(lines) > BULK:
                     yield bytes(lines)
                     lines.clear()
-            yield bytes(lines)
+            if lines:
+                yield bytes(lines)
 
     return blocks(), source.generated
 
