@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,12 +20,15 @@ from starqe.queries import SHAPES, generate, load_queries, sample
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.ruled import add_rules
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner
+from starqe.reason.rules.rule_table import NODES, STEPS
 from tests.damage import silent_changes
 from tests.reason.sized_town import sized_run
 
 SHAPE_NAMES = ["1p", "2i"]
+INDEXED = Path(__file__).parent / "golden" / "indexed"
 
 
 def read_graph(folder: Path) -> Any:
@@ -66,6 +70,23 @@ def read_predictor(folder: Path, graph: Graph | None = None) -> Any:
     return digest_of(state[0], run.predictor().state_dict()), state[1], run.recipe, run.graph.fingerprint
 
 
+def read_rules(folder: Path) -> Any:
+    """Reads a predictor and what its rules say."""
+    book = PredictorRun.open(folder).rules()
+    assert book is not None
+    columns = {name: getattr(book.rules, name).tolist() for name in (*STEPS, *NODES, "support", "body", "confidence")}
+    return read_predictor(folder), book.rules.weight, columns
+
+
+def read_index(folder: Path) -> Any:
+    """Reads a run, and what its index finds."""
+    run = Run.open(folder)
+    scorer = run.scorer()
+    assert scorer.index is not None
+    found = scorer.best([(sample(run.graph, SHAPES["1p"], 5, "valid", [(0, 1)]), np.arange(5))], 10)
+    return digest_of(run.encoder().state_dict()), run.recipe, run.graph.fingerprint, scorer.index.measured, found.ids.tolist()
+
+
 @pytest.fixture(scope="module")
 def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[[Path], Any]]]:
     """A small folder of each kind, and how it is read."""
@@ -77,6 +98,10 @@ def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     predictor = PredictorRun.create(place / "predictor", recipe, embedded_graph())
     Trainer(predictor, PredictLesson(predictor)).train()
     shutil.copytree(place / "run", place / "both")
+    shutil.copytree(INDEXED, place / "indexed")
+    ruled = PredictorRun.create(place / "ruled", recipe.with_settings(["train.rules=true"]), embedded_graph())
+    Trainer(ruled, PredictLesson(ruled)).train()
+    add_rules(ruled)
     calibrate(Run.open(place / "both"), predictor, {"1p": sample(embedded_graph(), SHAPES["1p"], 20, "valid", [(0, 2)])})
     for path in (*place.rglob(".lock"), *place.rglob("metrics.jsonl")):
         path.unlink()
@@ -86,12 +111,16 @@ def made(askable_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         "run": (place / "run", read_run),
         "predictor": (place / "predictor", read_predictor),
         "both": (place / "both", read_run),
+        "ruled": (place / "ruled", read_rules),
+        "indexed": (place / "indexed", read_index),
     }
 
 
-@pytest.mark.parametrize("kind", ["graph", "queries", "run", "predictor", "both"])
+@pytest.mark.parametrize("kind", ["graph", "queries", "run", "predictor", "both", "ruled", "indexed"])
 @pytest.mark.parametrize("tries", [40, pytest.param(600, marks=pytest.mark.slow)])
 def test_damage_is_noticed_or_harmless(made, kind, tries):
+    if kind == "indexed":
+        pytest.importorskip("faiss", reason="needs the extra index")
     folder, read = made[kind]
     assert list(silent_changes(folder, lambda: read(folder), tries, seed=tries)) == []
 

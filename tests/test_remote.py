@@ -68,37 +68,72 @@ def test_a_graph_is_replaced_only_when_wanted_and_only_a_graph(place):
     assert load_graph(place).fingerprint == OTHER.fingerprint
 
 
-STEPS = 7
-"""The old header is deleted, then five tables and the new header are written."""
+STEPS = 7 + 6 + 7
+"""Six files and a mark are written in another place, the files are copied from there, and that place is emptied."""
 
 
-@pytest.mark.parametrize("step", range(STEPS + 1))
-def test_a_write_that_fails_at_any_step_leaves_the_old_graph_or_none(place, monkeypatch, step):
-    save_graph(GRAPH, place)
-    left, steps = [step], (MemoryFileSystem.put_file, MemoryFileSystem.rm_file)
+class Killed(BaseException):
+    """Ends a command at once, as a kill does."""
+
+
+def killed_at(step, patch):
+    """Lets a number of changes pass, and none afterwards."""
+    left = [step]
 
     def failing(work):
-        def once(*args, **kwargs):
+        def changing(*args, **kwargs):
             if left[0] == 0:
-                raise OSError("connection lost")
+                raise Killed
             left[0] -= 1
             return work(*args, **kwargs)
 
-        return once
+        return changing
 
-    monkeypatch.setattr(MemoryFileSystem, "put_file", failing(steps[0]))
-    monkeypatch.setattr(MemoryFileSystem, "rm_file", failing(steps[1]))
-    if step == STEPS:
-        save_graph(OTHER, place, overwrite=True)
-        assert load_graph(place).fingerprint == OTHER.fingerprint
-        return
-    with pytest.raises(StorageError, match=r"memory://bucket/graph: the file system refuses \(connection lost\)"):
-        save_graph(OTHER, place, overwrite=True)
-    if step == 0:
-        assert load_graph(place).fingerprint == GRAPH.fingerprint
+    for name in ("put_file", "rm_file", "cp_file"):
+        patch.setattr(MemoryFileSystem, name, failing(getattr(MemoryFileSystem, name)))
+
+
+@pytest.mark.parametrize("has_old", [False, True], ids=["new", "replaced"])
+@pytest.mark.parametrize("step", range(STEPS))
+def test_a_kill_at_any_step_leaves_the_old_graph_or_the_new_one_and_the_next_command_goes_on(place, monkeypatch, step, has_old):
+    if has_old:
+        save_graph(GRAPH, place)
+    with monkeypatch.context() as patch:
+        killed_at(step, patch)
+        with pytest.raises(Killed):
+            save_graph(OTHER, place, overwrite=has_old)
+    complete = step >= 7
+    if complete or has_old:
+        assert load_graph(place).fingerprint == (OTHER if complete else GRAPH).fingerprint
     else:
         with pytest.raises(StorageError, match="not a graph folder"):
             load_graph(place)
+    if complete and not has_old:
+        with pytest.raises(StorageError, match="exists already"):
+            save_graph(OTHER, place)
+    else:
+        save_graph(OTHER, place, overwrite=has_old)
+    assert load_graph(place).fingerprint == OTHER.fingerprint
+    assert names() == FILES - {"literals.parquet"}
+
+
+def test_a_write_takes_these_steps_and_a_file_system_that_cannot_copy_is_written_too(place, monkeypatch):
+    with monkeypatch.context() as patch:
+        killed_at(STEPS, patch)
+        save_graph(GRAPH, place)
+    with monkeypatch.context() as patch:
+        patch.delattr(MemoryFileSystem, "cp_file")
+        save_graph(OTHER, place, overwrite=True)
+    assert load_graph(place).fingerprint == OTHER.fingerprint
+
+
+def test_a_connection_that_is_lost_is_an_error_that_names_the_address(place, monkeypatch):
+    def lost(*_):
+        raise OSError("connection lost")
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", lost)
+    with pytest.raises(StorageError, match=r"memory://bucket/graph: the file system refuses \(connection lost\)"):
+        save_graph(GRAPH, place)
 
 
 def test_a_damaged_file_is_noticed_and_named_by_its_address(place):
@@ -152,3 +187,17 @@ def test_tables_that_were_finished_before_an_error_are_kept(place):
     with pytest.raises(StorageError, match="stopped"):
         generate(GRAPH, place, [SHAPES["1p"], SHAPES["2i"]], splits=["train"], progress=stop, threads=1)
     assert {"queries.json", "train/1p.parquet"} <= names()
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_queries_go_on_after_a_kill_at_any_step(place, tmp_path, monkeypatch, step):
+    """The header is written, and then three tables."""
+    with monkeypatch.context() as patch:
+        killed_at(step, patch)
+        with pytest.raises(Killed):
+            generate(GRAPH, place, [SHAPES["1p"]], threads=1)
+    generate(GRAPH, place, [SHAPES["1p"]], threads=1)
+    generate(GRAPH, tmp_path, [SHAPES["1p"]], threads=1)
+    for split in ("train", "valid", "test"):
+        there, here = (load_queries(folder, split)["1p"].answers.items.tolist() for folder in (place, tmp_path))
+        assert there == here

@@ -1,8 +1,15 @@
 """Folders on other file systems, by address: ``s3://bucket/graph``, ``hdfs://host:8020/graph``, and whatever else fsspec reaches.
 
-They are written from a temporary folder of this machine, and read into one. No other file system moves a folder atomically, so the
-order is the promise: a folder is what its header says, the header is deleted first and written last, and it has the checksums of the
-files. So a reader finds the old folder, none, or the new one; one that reads while it is replaced gets an error, and never a mixture.
+They are written from a temporary folder of this machine, and read into one. No other file system moves a folder atomically. So a new
+folder is first written inside the place of the old one:
+
+    .starqe-new/           the files of the new folder
+    .starqe-new/complete   written last: from now on, readers find the new folder here
+    ...                    the files under their names, copied from there; then .starqe-new/complete is deleted, and the rest
+
+So a reader finds the old folder or the new one, whenever the writer is killed; one that reads while it is replaced may get an error, and
+never a mixture, since the header has the checksums of the files. The next writer finishes or removes what a killed one left. Two writers
+at once are not kept apart.
 """
 
 import contextlib
@@ -16,6 +23,7 @@ from starqe.errors import StarqeError, StorageError, UnsupportedError
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):/{1,2}(?P<rest>[^/].*)", re.DOTALL)
 Stamp = tuple[int, int]
+NEW, COMPLETE = ".starqe-new/", ".starqe-new/complete"
 
 
 def address(path: Path) -> str | None:
@@ -48,7 +56,7 @@ def local_copy(folder: Path, *wanted: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced(folder: Path, header: str, files: Collection[str], overwrite: bool) -> Iterator[Path]:
-    """Yields a path of this machine for a new folder, and copies the folder to its address at the end: its header last.
+    """Yields a path of this machine for a new folder, and copies the folder to its address at the end.
 
     Args:
         folder: The address.
@@ -61,6 +69,7 @@ def replaced(folder: Path, header: str, files: Collection[str], overwrite: bool)
         UnsupportedError: The package for this file system is missing.
     """
     with _Remote(folder) as remote, tempfile.TemporaryDirectory(prefix="starqe-") as place:
+        remote.finish(files)
         there = remote.files()
         if there and not overwrite:
             raise StorageError(f"{remote.address} exists already. Choose another place, or replace it with the option overwrite")
@@ -70,18 +79,18 @@ def replaced(folder: Path, header: str, files: Collection[str], overwrite: bool)
         local = Path(place) / "new"
         with _named(local, remote.address):
             yield local
-        remote.delete([header] if header in there else [])
-        new = sorted(path.name for path in local.iterdir())
-        remote.upload(local, [name for name in new if name != header])
-        remote.delete(sorted(set(there) - {header, *new}))
-        remote.upload(local, [header])
+        (local / COMPLETE).parent.mkdir()
+        (local / COMPLETE).touch()
+        remote.upload(local, sorted(path.name for path in local.iterdir() if path.is_file()), NEW)
+        remote.upload(local, [COMPLETE])
+        remote.finish(files)
 
 
 @contextlib.contextmanager
 def continued(folder: Path, header: str) -> Iterator[Path]:
-    """Yields a copy of a folder on this machine, or a path for a new one; what is new or changed in it is copied back, its header last.
+    """Yields a copy of a folder on this machine, or a path for a new one; what is new or changed in it is copied back, its header first.
 
-    Files are copied also after an error: what was finished is kept.
+    Files are copied also after an error: what was finished is kept. With its header, a part of them can be continued.
 
     Raises:
         StorageError: The file system cannot be read or written.
@@ -96,7 +105,7 @@ def continued(folder: Path, header: str) -> Iterator[Path]:
                 yield local
         finally:
             changed = sorted(name for name, stamp in _stamps(local).items() if before.get(name) != stamp)
-            remote.upload(local, [*(name for name in changed if name != header), *(name for name in changed if name == header)])
+            remote.upload(local, sorted(changed, key=lambda name: name != header))
 
 
 def _stamps(folder: Path) -> dict[str, Stamp]:
@@ -148,16 +157,42 @@ class _Remote:
 
     def download(self, local: Path, wanted: Collection[str] = ()) -> None:
         """Copies all files to this machine, or those that match a pattern."""
-        for name in self.files():
-            if not wanted or any(Path(name).match(pattern) for pattern in wanted):
+        there = self.files()
+        inside = NEW if COMPLETE in there else ""
+        for path in sorted(set(there) - {COMPLETE}):
+            name = path.removeprefix(inside)
+            if path == inside + name and (inside or not path.startswith(NEW)) and (not wanted or any(map(Path(name).match, wanted))):
                 (local / name).parent.mkdir(parents=True, exist_ok=True)
-                self._system.get_file(self._remote(name), str(local / name))
+                self._system.get_file(self._remote(path), str(local / name))
 
-    def upload(self, local: Path, names: Collection[str]) -> None:
+    def upload(self, local: Path, names: Collection[str], inside: str = "") -> None:
         """Copies files of this machine to the folder, in this order."""
         for name in names:
-            self._system.makedirs(self._remote(name).rpartition("/")[0], exist_ok=True)
-            self._system.put_file(str(local / name), self._remote(name))
+            self._system.makedirs(self._remote(inside + name).rpartition("/")[0], exist_ok=True)
+            self._system.put_file(str(local / name), self._remote(inside + name))
+
+    def finish(self, files: Collection[str]) -> None:
+        """Puts the files of a complete new folder under their names, and removes what is left of it or of an incomplete one.
+
+        Args:
+            files: All files that the folder may have: of these, those that the new one lacks are deleted.
+        """
+        there = self.files()
+        staged = [name for name in there if name.startswith(NEW) and name != COMPLETE]
+        if COMPLETE in there:
+            for path in staged:
+                self._copy(path, path.removeprefix(NEW))
+            self.delete([name for name in there if name in files and NEW + name not in staged])
+            self.delete([COMPLETE])
+        self.delete(staged)
+
+    def _copy(self, name: str, other: str) -> None:
+        try:
+            self._system.cp_file(self._remote(name), self._remote(other))
+        except NotImplementedError:  # some can only read and write
+            with tempfile.TemporaryDirectory(prefix="starqe-") as place:
+                self._system.get_file(self._remote(name), f"{place}/copy")
+                self._system.put_file(f"{place}/copy", self._remote(other))
 
     def delete(self, names: Collection[str]) -> None:
         """Deletes files of the folder."""

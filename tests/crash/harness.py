@@ -143,5 +143,5 @@ def _tree(path: Path) -> Iterator[Path]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Finds what killed commands left behind."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if folders._PLACE.fullmatch(path.name))
+    """Finds what killed commands left behind: hidden files and folders, except locks, which stay."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob(".*") if path.name != folders.LOCK)

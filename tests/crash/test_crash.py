@@ -15,10 +15,11 @@ import pytest
 from starqe.ask import Answerer, prepare
 from starqe.errors import StorageError
 from starqe.experiments import work_folder
-from starqe.folders import recover
+from starqe.folders import file_checksum, recover
 from starqe.kg import Graph, export_graph, graph_of, load_graph, save_graph
 from starqe.kg.statement import Statement
 from starqe.learn import Recipe, Run, preset
+from starqe.measure.nearest import LISTS
 from starqe.model import Encoder
 from starqe.queries import load_queries, tables_of
 from starqe.reason.calibration import PREDICTOR
@@ -26,9 +27,14 @@ from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.reasoner import Reasoner
 from tests.crash.harness import Flushes, die_at_rename, import_what_it_needs, leftovers, run
+from tests.golden.test_golden import INDEXED
 
 CALIBRATE = ["calibrate", "run", "--queries", "queries", "--limit", "3"]
 TINY = ["--set=train.epochs=6", "--set=model.width=4", "--set=train.checkpoint_seconds=0.01"]
+
+
+ROWS = ["--set=train.optimizer=rows", "--set=train.mapped=true", "--set=train.rules=true"]
+"""Embeddings in files that are trained row by row, and rules mined at the end."""
 
 
 def small_graph() -> Graph:
@@ -80,6 +86,19 @@ def weights(folder: Path) -> Any:
     return {name: tensor.tolist() for name, tensor in PredictorRun.open(folder).weights().items()}
 
 
+def weights_and_rules(folder: Path) -> Any:
+    book = PredictorRun.open(folder).rules()
+    if book is None:
+        raise FileNotFoundError(folder)
+    return weights(folder), book.rules.weight, [book.rules.words(rule) for rule in book.rules.best(20)]
+
+
+def index(folder: Path) -> Any:
+    found = Run.open(folder).scorer().index
+    assert found is not None
+    return found.measured, file_checksum(folder / "index" / LISTS)
+
+
 def calibration(folder: Path) -> Any:
     reasoner = Reasoner.open(Run.open(folder))
     return repr((reasoner.calibration, reasoner.weights, reasoner.settings))
@@ -120,19 +139,32 @@ def old_export(place: Path) -> None:
     export_graph(graph_of([Statement("a", "r", "b")]), place / "new", "statements")
 
 
+def old_graphml(place: Path) -> None:
+    export_graph(graph_of([Statement("a", "r", "b")]), place / "new", "graphml")
+
+
 JOBS = {
     "import": Job(["data", "import", "source", "new"], "new", fingerprint, done_is_refused=True),
     "import --overwrite": Job(["data", "import", "source", "new", "--overwrite"], "new", fingerprint, old_graph),
     "update": Job(["data", "update", "new", "source"], "new", fingerprint, old_graph),
     "export": Job(["data", "export", "graph", "new", "--format", "statements", "--overwrite"], "new", texts, old_export),
+    "export graphml": Job(["data", "export", "graph", "new", "--format", "graphml", "--overwrite"], "new", texts, old_graphml),
     "generate": Job(["queries", "generate", "graph", "new", "--shapes", "1p,2i", "--splits", "valid,test"], "new", queries, in_steps=True),
     "train": Job(["train", "--preset", "one-hop-demo", *TINY, "graph", "--out", "new"], "new", weights, again=("--resume",), in_steps=True),
+    "train rows": Job(
+        ["train", "--preset", "one-hop-demo", *TINY, *ROWS, "graph", "--out", "new"],
+        "new",
+        weights_and_rules,
+        again=("--resume",),
+        in_steps=True,
+    ),
+    "index": Job(["index", "indexed", "--seed", "3"], "indexed", index),
     "calibrate": Job(CALIBRATE, "run", calibration),
     "calibrate --predictor": Job([*CALIBRATE, "--predictor", "predictor"], "run", calibration),
     "fit": Job(["fit", "source", "--out", "new", "--minutes", "60"], "new", fitted, again=("--resume",), in_steps=True),
     "reproduce": Job(["reproduce", "diameter", "--out", "new", "--limit", "2", "--budget", "0.005"], "new", reproduction, in_steps=True),
 }
-INPUTS = ("graph", "source", "run", "predictor", "queries")
+INPUTS = ("graph", "source", "run", "predictor", "queries", "indexed")
 """Folders that commands read, or work in."""
 
 
@@ -145,6 +177,9 @@ def world(name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     make_fit_small(monkeypatch)
     save_graph(graph, folder / "graph")
     export_graph(graph, folder / "source", "statements")
+    if "indexed" in JOBS[name].command:
+        pytest.importorskip("faiss", reason="needs the extra index")
+        shutil.copytree(INDEXED, folder / "indexed")
     if "queries" in JOBS[name].command[1:]:
         assert run(["queries", "generate", folder / "graph", folder / "queries", "--shapes", "1p,2i", "--splits", "valid,test"]) == 0
     if "run" in JOBS[name].command:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
+from starqe.folders import file_checksum
 from starqe.measure import nearest
-from starqe.measure.nearest import HEADER, LISTS, EntityIndex, build_index, file_checksum, open_index
+from starqe.measure.nearest import HEADER, LISTS, EntityIndex, build_index, open_index
 from starqe.measure.retrieval import Best, retrieve
 from starqe.model.similarity import SIMILARITY, EntityRows
 

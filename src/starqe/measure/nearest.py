@@ -13,6 +13,7 @@ B queries · V entities · D width · k best.
 import json
 import math
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
-from starqe.folders import check_only, checksum, new_folder, read_header, write_header
+from starqe.folders import check_only, file_checksum, new_folder, read_header, recover, write_header
 from starqe.measure.retrieval import Best, retrieve
 from starqe.model.similarity import BLOCK, SIMILARITY, EntityRows
 from starqe.ragged import IntArray
@@ -45,6 +46,7 @@ SAMPLE = 16_384
 _ROWS_PER_LIST = 40  # that the clustering learns from
 _ROUNDS = 8
 _RENEW = "Build the index again"
+_READING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ def _search(lists: Any, vectors: Any, count: int, probes: int) -> IntArray:
     faiss = _faiss()
     faiss.omp_set_num_threads(torch.get_num_threads())
     found: IntArray = lists.search(vectors, count, params=faiss.SearchParametersIVF(nprobe=probes))[1]
+    if found.max(initial=-1) >= lists.ntotal:
+        raise StorageError(f"the index of the entities is damaged: it has {lists.ntotal:,}, found the number {found.max()}. {_RENEW}")
     return found
 
 
@@ -225,7 +229,8 @@ def build_index(
 
 
 def _check_replaceable(folder: Path) -> None:
-    read_header(folder / HEADER, FORMAT)
+    if (folder / HEADER).exists():  # else it is what is left of one that was removed
+        read_header(folder / HEADER, FORMAT)
     check_only(folder, (HEADER, LISTS), "an index")
 
 
@@ -287,14 +292,26 @@ def open_index(folder: Path, matrix: Callable[[], Tensor], similarity: str, weig
         recorded, found = header["checksums"][LISTS], file_checksum(path)
         if recorded != found:
             raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {_RENEW}")
-        faiss = _faiss()
-        lists = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        faiss.downcast_InvertedLists(
-            lists.invlists
-        ).prefetch_nthread = 0  # for files that are not in memory: it starts 32 threads per query
-        return EntityIndex(lists, similarity, matrix, Measured(**header["measured"]), int(header["seed"]))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        measured = Measured(**header["measured"])
+        lists = _read_lists(path)
+        sizes, wanted = (lists.ntotal, lists.d, lists.nlist), (*matrix().shape, measured.lists)
+        if sizes != wanted or measured.entities != len(matrix()) or not 0 < measured.probes <= measured.lists:
+            raise ValueError(f"entities, width and lists are {wanted}, found {sizes}, and {measured}")
+        return EntityIndex(lists, similarity, matrix, measured, int(header["seed"]))
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError, MemoryError) as error:
         raise StorageError(f"{folder}: damaged ({error}). {_RENEW}") from None
+
+
+def _read_lists(path: Path) -> Any:
+    """Maps the lists into memory; a file that claims more than it holds is refused before memory is taken for it."""
+    faiss = _faiss()
+    with _READING:  # the limit is one for all threads
+        faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
+        lists = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    if not isinstance(lists, faiss.IndexIVFScalarQuantizer):
+        raise ValueError(f"an index has lists of numbers of 8 bits, found {type(lists).__name__}")
+    faiss.downcast_InvertedLists(lists.invlists).prefetch_nthread = 0  # for files that are not in memory: it starts 32 threads per query
+    return lists
 
 
 def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: Path) -> EntityIndex | None:
@@ -306,6 +323,8 @@ def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weight
         UnsupportedError: The library is missing.
     """
     place = folder / FOLDER
+    if not place.exists():
+        recover(place)
     return open_index(place, matrix, similarity, weights_checksum(weights)) if (place / HEADER).exists() else None
 
 
@@ -313,15 +332,6 @@ def remove_index(folder: Path) -> None:
     """Removes the index in the folder of a run, if it has one."""
     (folder / FOLDER / HEADER).unlink(missing_ok=True)  # without it, the rest is no index
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
-
-
-def file_checksum(path: Path) -> str:
-    """Computes the checksum of a file, a part at a time."""
-    found = "0"
-    with path.open("rb") as file:
-        while part := file.read(1 << 24):
-            found = checksum(part, int(found, 16))
-    return found.zfill(8)
 
 
 def weights_checksum(path: Path) -> str:

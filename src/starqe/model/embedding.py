@@ -10,6 +10,7 @@ A `Table` has no dense gradient: with sampled negatives a batch touches few of i
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,9 @@ def table(rows: int, width: int, folder: Path | None = None) -> Table:
     if folder is None:
         values = torch.empty(rows, width, dtype=torch.float16)
     else:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".table-") as file:  # the mapping outlives the name
+        with tempfile.TemporaryFile(dir=folder) as file:  # it never has a name on Linux, so that a kill leaves nothing behind
             os.posix_fallocate(file.fileno(), 0, 2 * rows * width)  # refuses now if the disk is full
-            values = torch.from_file(file.name, shared=True, size=rows * width, dtype=torch.float16).view(rows, width)
+            values = torch.frombuffer(mmap(file.fileno(), 2 * rows * width), dtype=torch.float16).view(rows, width)
     made = Table(values)
     made.parts = []
     return made

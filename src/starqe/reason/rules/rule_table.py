@@ -1,16 +1,18 @@
 """A table of rules: in memory, as a Parquet file, and in words."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starqe.errors import InputError, StorageError
-from starqe.folders import new_file
+from starqe.folders import checksum, new_file
 from starqe.kg import Graph
 from starqe.kg.parquet import WRITTEN, check_resources, open_parquet, strings
 from starqe.ragged import FloatArray, IntArray
@@ -29,8 +31,9 @@ SCHEMA = pa.schema(
     [*((name, pa.string()) for name in _COLUMNS), ("support", pa.int64()), ("body", pa.int64()), ("confidence", pa.float64())]
 )
 """The columns of the file; texts are identifiers, ``head``, ``tail`` or ``qualifier`` and a relation, and empty where there is nothing."""
-WEIGHT = b"starqe rule weight"
-"""The key of the fitted weight in the metadata of the file."""
+FORMAT, VERSION = "starqe rules", 1
+ABOUT, WEIGHT, CHECKSUM = b"starqe", b"starqe rule weight", b"starqe checksum"
+"""The keys of the metadata of the file: its format, the fitted weight, and a checksum of the weight and the columns."""
 _RENEW = "Train again"
 
 
@@ -145,7 +148,9 @@ class Rules:
             ids = getattr(self, node)
             columns.append(names.take(pa.array(np.where(ids == ABSENT, len(self.graph.entities), ids))))
         columns += [pa.array(self.support, pa.int64()), pa.array(self.body, pa.int64()), pa.array(self.confidence, pa.float64())]
-        table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata({WEIGHT: repr(self.weight).encode()}))
+        weight = repr(self.weight).encode()
+        about = {ABOUT: json.dumps({"format": FORMAT, "version": VERSION}), WEIGHT: weight, CHECKSUM: _checksum(weight, columns)}
+        table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata(about))
         with new_file(path, overwrite=True) as beside:
             pq.write_table(table, beside, **WRITTEN)
 
@@ -161,22 +166,52 @@ class Rules:
         """Reads the rules of a graph.
 
         Raises:
-            StorageError: The file is damaged, or of another graph.
+            StorageError: The file is damaged, of another graph, or of a newer version.
         """
         try:
             file = open_parquet(path, path, SCHEMA, None, _RENEW)
-            table, metadata = file.read(), file.schema_arrow.metadata or {}
-            weight = float(metadata[WEIGHT])
-            text = {name: strings(table[name], path, _RENEW) for name in _COLUMNS}
+            table, metadata = file.read(columns=SCHEMA.names), file.schema_arrow.metadata or {}
+            weight, text = float(metadata[WEIGHT]), {name: strings(table[name], path, _RENEW) for name in _COLUMNS}
+            _check_about(path, metadata, [text[name] if name in text else table[name].combine_chunks() for name in SCHEMA.names])
             steps = {step: _codes(graph, *(text[f"{step}_{part}"] for part in ("relation", "from", "to"))) for step in STEPS}
             nodes = {node: _each(text[node], lambda name: graph.entities.id(name) if name else ABSENT) for node in NODES}
             support, body, confidence = (table[name].to_numpy() for name in ("support", "body", "confidence"))
-        except (OSError, pa.ArrowException, KeyError, ValueError, InputError) as error:
+        except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, OverflowError, RecursionError, InputError) as error:
             check_resources(error)
             raise StorageError(f"{path}: damaged, or the rules of another graph ({error}). {_RENEW}") from None
-        if not (np.isfinite(weight) and weight >= 0 and ((confidence > 0) & (confidence < 1)).all() and (support <= body).all()):
-            raise StorageError(f"{path}: damaged (a confidence is not between 0 and 1, or a weight is negative). {_RENEW}")
+        counted = ((confidence > 0) & (confidence < 1)).all() and (support >= 0).all() and (support <= body).all()
+        if not (np.isfinite(weight) and weight >= 0 and counted):
+            raise StorageError(f"{path}: damaged (a confidence is not between 0 and 1, or a weight or a count is negative). {_RENEW}")
+        has = {name: column != ABSENT for name, column in (steps | nodes).items()}
+        concludes = np.where(has["answer"], has["value"] | ~has["first"], has["first"] & ~has["value"])
+        if not (has["head"] & concludes & (~has["second"] | has["first"] & ~has["answer"])).all():
+            raise StorageError(f"{path}: damaged (a rule is a path, or ends in an answer; found one that is neither). {_RENEW}")
         return cls(graph, **steps, **nodes, support=support, body=body, confidence=confidence, weight=weight)
+
+
+def _check_about(path: Path, metadata: Mapping[bytes, bytes], columns: Sequence[pa.Array]) -> None:
+    """Checks version and checksum of a file; the first programs with rules wrote neither.
+
+    Raises:
+        StorageError: The file is damaged, or of a newer version.
+    """
+    if ABOUT in metadata and (version := int(json.loads(metadata[ABOUT])["version"])) > VERSION:
+        raise StorageError(f"{path}: written by a newer starqe (rules format {version}, this one reads up to {VERSION}). Upgrade starqe")
+    recorded = metadata.get(CHECKSUM, b"").decode()
+    if recorded and recorded != (found := _checksum(metadata[WEIGHT], columns)):
+        raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {_RENEW}")
+
+
+def _checksum(weight: bytes, columns: Sequence[pa.Array]) -> str:
+    """Computes the checksum of the weight and of the values of all columns."""
+    found = checksum(weight)
+    for column in columns:
+        if pa.types.is_string(column.type):
+            part = pc.binary_join(pa.ListArray.from_arrays([0, len(column)], column), "\0")[0].as_buffer()
+        else:
+            part = np.ascontiguousarray(column.to_numpy(zero_copy_only=False)).data
+        found = checksum(memoryview(part), int(found, 16))
+    return found
 
 
 def _each(texts: pa.StringArray, read: Callable[[str], int]) -> IntArray:
