@@ -18,18 +18,22 @@ from safetensors.numpy import save_file
 
 from starqe.ask import Answerer
 from starqe.errors import StarqeError
-from starqe.folders import checksum, write_header
+from starqe.folders import checksum, file_checksum, write_header
 from starqe.kg import load_graph, save_graph
 from starqe.learn import QueryLesson, Run, Trainer
+from starqe.measure.nearest import HEADER, LISTS
 from starqe.queries import SHAPES, load_queries, sample, tables_of
+from starqe.queries.gaps import TAIL, with_gap
 from starqe.queries.table import CHECKSUMS
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.run import PredictorRun
+from starqe.reason.rules.rule_table import CHECKSUM
 from tests.golden.make import make
 from tests.reason.sized_town import sized_run
 
 VALUES: tuple[Any, ...] = (None, -1, 2**63, 10**30, 1e308, True, "", "x", "x" * 100_000, [], {}, [None], {"a": {}}, [[[]]], -0.5)
 GOLDEN_LITERALS = Path(__file__).parent / "golden" / "literals"
+GOLDEN_INDEXED = Path(__file__).parent / "golden" / "indexed"
 SECONDS = 10.0
 SOME = 20
 """Number of changes of a kind that are tried in the fast test."""
@@ -66,9 +70,26 @@ def read_numbers(folder: Path) -> None:
         answerer.close()
 
 
+def read_rules(folder: Path) -> None:
+    run = PredictorRun.open(folder)
+    book = run.rules()
+    assert book is not None
+    for rule in book.rules.best(len(book.rules)):
+        book.rules.words(rule)
+    gaps = with_gap(run.graph, np.arange(3), TAIL)
+    for candidate in run.scorer().nearest_entities(gaps, 2).best.ids[0]:
+        for rule in book.why(gaps, int(candidate), 3):
+            book.facts(gaps, int(candidate), rule)
+
+
+def read_index(folder: Path) -> None:
+    run = Run.open(folder)
+    run.scorer().best([(sample(run.graph, SHAPES["1p"], 5, "valid", [(0, 1)]), np.arange(5))], 10)
+
+
 READERS: dict[str, Callable[[Path], object]] = {"graph": load_graph, "queries": read_queries, "run": read_run, "predictor": read_predictor}
 WITH_LITERALS: dict[str, Callable[[Path], object]] = {"literals": read_literals, "numbers": read_numbers}
-ALL = {**READERS, **WITH_LITERALS}
+ALL = {**READERS, **WITH_LITERALS, "ruled": read_rules, "indexed": read_index}
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +97,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sound")
     make(place)
     save_graph(load_graph(GOLDEN_LITERALS), place / "literals")
+    shutil.copytree(GOLDEN_INDEXED, place / "indexed")
     return place
 
 
@@ -142,9 +164,11 @@ def forged(path: Path, new: dict[str, Any]) -> Iterator[None]:
             each.write_bytes(content)
 
 
-@pytest.mark.parametrize("kind", [*READERS, "literals", pytest.param("numbers", marks=pytest.mark.full)])
+@pytest.mark.parametrize("kind", [*READERS, "literals", "indexed", pytest.param("numbers", marks=pytest.mark.full)])
 @pytest.mark.parametrize("count", [SOME, pytest.param(10**9, marks=pytest.mark.slow)])
 def test_a_header_with_other_values_is_refused_or_read(request, tmp_path, kind, count):
+    if kind == "indexed":
+        pytest.importorskip("faiss", reason="needs the extra index")
     sound, folder = request.getfixturevalue("sized" if kind == "numbers" else "sound"), tmp_path / kind
     shutil.copytree(sound / kind, folder)
     tries = [
@@ -186,7 +210,7 @@ def tables(chance: random.Random, table: pa.Table) -> Iterator[tuple[str, pa.Tab
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "left_out"),
-    [("graph", ()), ("literals", ()), ("queries", ("train", "test")), pytest.param("queries", (), marks=pytest.mark.slow)],
+    [("graph", ()), ("literals", ()), ("ruled", ()), ("queries", ("train", "test")), pytest.param("queries", (), marks=pytest.mark.slow)],
 )
 def test_a_table_with_other_columns_is_refused_or_read(sound, tmp_path, kind, left_out):
     folder = tmp_path / kind
@@ -196,10 +220,11 @@ def test_a_table_with_other_columns_is_refused_or_read(sound, tmp_path, kind, le
     chance, refusals, tries = random.Random(0), 0, 0
     assert not refused(ALL[kind], folder, "as it was")
     for path in sorted(folder.rglob("*.parquet")):
-        content, header_path = path.read_bytes(), folder / "graph.json"
-        header = header_path.read_bytes() if kind != "queries" else b""
+        content, header_path = path.read_bytes(), path.parent / "graph.json"
+        header = header_path.read_bytes() if header_path.exists() else b""
         table = pq.read_table(path)
-        metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != CHECKSUMS}  # as before there were any
+        sums = (CHECKSUMS, CHECKSUM)
+        metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key not in sums}  # as before there were any
         for what, other in tables(chance, table):
             tries += 1
             try:
@@ -247,3 +272,23 @@ def test_tensors_of_other_shapes_and_types_are_refused_or_read(sound, tmp_path, 
             refusals += refused(ALL[kind], folder, f"{name}: {key} {what}")
     print(f"\n{kind} {name}: {tries} files, {refusals} refused")
     assert refusals
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tries", [150, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_an_index_with_other_bytes_and_the_right_checksum_is_refused_or_read(tmp_path, tries):
+    """Sizes are at the beginning of the file and at the end of its lists: most changes are there."""
+    pytest.importorskip("faiss", reason="needs the extra index")
+    folder, chance, refusals = tmp_path / "indexed", random.Random(0), 0
+    shutil.copytree(GOLDEN_INDEXED, folder)
+    path, header_path = folder / "index" / LISTS, folder / "index" / HEADER
+    content, header = path.read_bytes(), json.loads(header_path.read_text())
+    for _ in range(tries):
+        near = chance.choice((chance.randrange(300), len(content) - 8 - chance.randrange(2_500), chance.randrange(len(content) - 8)))
+        number = chance.choice((0, 1, 2**20, 2**31 - 1, 2**33, 2**40, 2**63 - 1, 2**64 - 1, chance.getrandbits(64)))
+        width = chance.choice((1, 4, 8))
+        path.write_bytes(content[:near] + number.to_bytes(8, "little")[:width] + content[near + width :])
+        with forged(header_path, {**header, "checksums": {LISTS: file_checksum(path)}}):
+            refusals += refused(read_index, folder, f"{number} in {width} bytes at {near}")
+    print(f"\nindex: {tries} files, {refusals} refused")
+    assert tries / 10 < refusals < tries

@@ -20,12 +20,18 @@ from starqe.queries.query_json import query_to_json
 from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import PREDICTORS
+from starqe.reason.predictor.ruled import add_rules
 from starqe.reason.predictor.run import PredictorRun
 from tests.golden.read import DATA_SET, READERS, SPACE, SPLITS
 
 STATEMENTS = [Statement("a", "r", "b", (("q", "c"),)), Statement("b", "r", "c", (("q", "a"),)), Statement("c", "s", "a")]
 SMALL = ["model.width=4", "train.epochs=1"]
 ENCODER = ["model.heads=2", "model.layers=1", 'train.shapes=["1p"]', "train.one_hop_per_direction=4"]
+RULED = [
+    Statement(f"p{i}", relation, end, (("at", f"c{i % 2}"),))
+    for i in range(6)
+    for relation, end in (("born", f"t{i % 3}"), ("died", f"t{i % 3}"), ("is", "human"))
+] + [Statement(f"t{i}", "in", f"c{i % 2}") for i in range(3)]
 X, Y = Variable("x"), Variable("y")
 EVERYTHING = And(
     (
@@ -52,11 +58,20 @@ def make(place: Path) -> None:
     save_calibration(run.folder, CALIBRATION)
     predictor = PredictorRun.create(place / "predictor", PredictorRecipe.parse(PREDICTORS["one-hop-demo"]).with_settings(SMALL), graph)
     Trainer(predictor, PredictLesson(predictor)).train()
+    make_ruled(place / "ruled")
     make_others(place)
     for lock in (*place.rglob(".lock"), *place.rglob(".*.lock")):
         lock.unlink()
     expected = {name: read(place / name) for name, read in READERS.items()}
     (place / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+
+def make_ruled(folder: Path) -> None:
+    """Writes a predictor with rules, on a graph that has some of each kind."""
+    recipe = PredictorRecipe.parse(PREDICTORS["one-hop-demo"]).with_settings([*SMALL, "train.rules=true"])
+    run = PredictorRun.create(folder, recipe, graph_of(RULED))
+    Trainer(run, PredictLesson(run)).train()
+    add_rules(run)
 
 
 def make_others(place: Path) -> None:

@@ -50,6 +50,16 @@ def predictor(folder: Path) -> Any:
     return [_sums(found.predictor().state_dict()), _sums(state[0]), state[1]["step"]]
 
 
+def ruled(folder: Path) -> Any:
+    book = PredictorRun.open(folder).rules()
+    assert book is not None
+    return [
+        book.rules.weight,
+        [[book.rules.words(rule), *book.rules.counts(rule).values()] for rule in book.rules.best(8)],
+        len(book.rules),
+    ]
+
+
 def query(file: Path) -> Any:
     found = query_from_json(file.read_bytes())
     return [[variable.name for variable in found.answers], str(found)]
@@ -99,6 +109,7 @@ READERS: Mapping[str, Callable[[Path], Any]] = {
     "queries": queries,
     "run": run,
     "predictor": predictor,
+    "ruled": ruled,
     "query.json": query,
     "reproduction": reproduction,
     "study": study,
