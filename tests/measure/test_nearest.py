@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
-from starqe.folders import file_checksum
+from starqe.folders import file_checksum, write_header
 from starqe.measure import nearest
 from starqe.measure.nearest import HEADER, LISTS, EntityIndex, build_index, open_index
 from starqe.measure.retrieval import Best, retrieve
@@ -136,6 +136,23 @@ def test_a_damaged_index_is_refused(folder, tmp_path):
     header = json.loads((copy / HEADER).read_text())
     (copy / HEADER).write_text(json.dumps({**header, "seed": 7}))
     with pytest.raises(StorageError, match="damaged or changed"):
+        open_index(copy, lambda: ROWS, "dot", "abc")
+
+
+def test_what_is_left_of_a_removed_index_is_replaced(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "index")
+    (copy / HEADER).unlink()  # a kill while it was removed
+    build_index(copy, lambda: ROWS, "dot", VECTORS, "abc")
+    assert open_index(copy, lambda: ROWS, "dot", "abc").measured.entities == V
+
+
+@pytest.mark.parametrize("change", [{"probes": 0}, {"entities": V + 1}, {"lists": 1}])
+def test_an_index_of_other_sizes_is_refused(folder, tmp_path, change):
+    copy = shutil.copytree(folder, tmp_path / "index")
+    header = json.loads((copy / HEADER).read_text())
+    header.pop("checksum")
+    write_header(copy / HEADER, header.pop("format"), header.pop("version"), {**header, "measured": {**header["measured"], **change}})
+    with pytest.raises(StorageError, match=r"damaged \(entities, width and lists are .*Build the index again"):
         open_index(copy, lambda: ROWS, "dot", "abc")
 
 

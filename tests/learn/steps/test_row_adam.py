@@ -1,5 +1,8 @@
 import math
+import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -96,6 +99,20 @@ def test_the_gradients_of_the_touched_rows_are_those_of_the_dense_gradient(train
     untouched = torch.ones(len(expected), dtype=torch.bool).index_fill(0, rows, False)
     assert not expected[untouched].any()
     assert by_rows.model.embedding.weight.grad is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files without a name")
+def test_the_file_of_mapped_embeddings_never_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocate, seen = os.posix_fallocate, []
+
+    def look(handle: int, start: int, size: int) -> None:
+        seen.append(list(tmp_path.iterdir()))
+        allocate(handle, start, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", look)
+    made = table(3, 4, tmp_path)
+    made.data.fill_(2)
+    assert (seen, made.sum().item()) == ([[]], 24)
 
 
 def test_mapped_embeddings_are_trained_to_the_same_weights(trainer: Callable[..., Trainer]) -> None:
