@@ -187,12 +187,14 @@ class _Remote:
         self.delete(staged)
 
     def _copy(self, name: str, other: str) -> None:
-        try:
+        from fsspec import AbstractFileSystem
+
+        if type(self._system).cp_file is not AbstractFileSystem.cp_file:
             self._system.cp_file(self._remote(name), self._remote(other))
-        except NotImplementedError:  # some can only read and write
-            with tempfile.TemporaryDirectory(prefix="starqe-") as place:
-                self._system.get_file(self._remote(name), f"{place}/copy")
-                self._system.put_file(f"{place}/copy", self._remote(other))
+            return
+        with tempfile.TemporaryDirectory(prefix="starqe-") as place:  # some can only read and write
+            self._system.get_file(self._remote(name), f"{place}/copy")
+            self._system.put_file(f"{place}/copy", self._remote(other))
 
     def delete(self, names: Collection[str]) -> None:
         """Deletes files of the folder."""
