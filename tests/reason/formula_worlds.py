@@ -132,14 +132,14 @@ def atoms(draw: st.DrawFn, variables: list[Variable], anywhere: bool) -> Atom:
     relation: Term = Variable("p") if anywhere and not draw(st.integers(0, 4)) else draw(st.sampled_from(RELATIONS))
     value = st.sampled_from([*ENTITIES[:2], *([Variable("v"), X] if anywhere else [])])
     key = st.sampled_from([*QUALIFIER_RELATIONS, *([Variable("k")] if anywhere else [])])
-    pairs = [(one, draw(value)) for one in draw(st.lists(key, max_size=1))]
+    pairs = [(one, draw(value)) for one in draw(st.lists(key, max_size=2))]
     return Atom(draw(ends), relation, draw(ends), tuple(pairs), fact=not draw(st.integers(0, 5)))
 
 
 @st.composite
 def formulas(draw: st.DrawFn, variables: list[Variable], depth: int, anywhere: bool) -> Formula:
     """Formulas with everything in them, up to a depth."""
-    kind = draw(st.sampled_from(["atom", "atom", "and", "or", "not", "same"])) if depth else "atom"
+    kind = draw(st.sampled_from(["atom", "atom", "and", "or", "not", "same", "optional"])) if depth else "atom"
     match kind:
         case "atom":
             return draw(atoms(variables, anywhere))
@@ -147,15 +147,19 @@ def formulas(draw: st.DrawFn, variables: list[Variable], depth: int, anywhere: b
             return Same(draw(st.sampled_from(variables)), draw(st.sampled_from([*variables, *ENTITIES])))
         case "not":
             return Not(draw(formulas(variables, depth - 1, anywhere)))
+        case "optional":  # it holds, or it does not
+            part = draw(st.just(Same(draw(st.sampled_from(variables)), "a")) | formulas(variables, depth - 1, anywhere))
+            return Or((part, Not(part)))
     parts = draw(st.lists(formulas(variables, depth - 1, anywhere), min_size=2, max_size=3 if kind == "and" else 2))
     return And(tuple(parts)) if kind == "and" else Or(tuple(parts))
 
 
 @st.composite
 def questions(draw: st.DrawFn) -> Formula:
-    """Formulas that speak of ?t, connected with an entity."""
+    """Formulas that speak of ?t; most of them connect it with an entity."""
     variables = [T, X, Y][: draw(st.integers(2, 3))]
-    return And((Atom("a", "r", T), *draw(st.lists(formulas(variables, 2, draw(st.booleans())), max_size=2))))
+    start: Term = draw(st.sampled_from(["a", "a", X]))
+    return And((Atom(start, "r", T), *draw(st.lists(formulas(variables, 2, draw(st.booleans())), max_size=2))))
 
 
 CONSTRUCTS = (
@@ -167,6 +171,7 @@ CONSTRUCTS = (
     "variable as qualifier value",
     "variable as qualifier relation",
     "must be a fact",
+    "two pairs",
 )
 """What occurs in formulas."""
 
@@ -190,5 +195,6 @@ def constructs(formula: Formula) -> Iterator[str]:
                 any(isinstance(value, Variable) for _, value in pairs),
                 any(isinstance(key, Variable) for key, _ in pairs),
                 formula.fact,
+                len(pairs) > 1,
             )
             yield from (name for name, occurs in zip(CONSTRUCTS[4:], found, strict=True) if occurs)

@@ -66,6 +66,17 @@ class Listed:
         listed = float(self.values.amax()) if len(self.values) else 0.0
         return listed if self.ids is None else max(listed, self.rest)
 
+    def most_without(self, ids: IntArray) -> float:
+        """Returns the largest truth of all but these entities, or the bound on it."""
+        others = np.setdiff1d(np.arange(len(self.values)) if self.ids is None else self.ids, ids)
+        largest = float(self.at(others).amax()) if len(others) else 0.0
+        return largest if self.ids is None else max(largest, self.rest)
+
+    @property
+    def holds_for_most(self) -> bool:
+        """Whether nine of ten entities may be more true than not, as with a negation: the truths do not say which of them to try."""
+        return self.rest > 0.5 if self.ids is not None else bool((self.values > 0.5).sum() > 0.9 * len(self.values))
+
     @property
     def facts(self) -> IntArray:
         """The entities with truth 1: (n,)."""

@@ -1,5 +1,6 @@
 """Random SPARQL texts over a small graph, from the whole language that is predicted and some of the rest; and a store in this process."""
 
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +36,6 @@ def labelled_graph(more: list[Statement]) -> Graph:
 
 
 graphs = st.lists(statements, max_size=6).map(labelled_graph)
-graphs_with_own_relations_of_pairs = st.lists(statements.filter(lambda one: one.relation in RELATIONS), max_size=6).map(labelled_graph)
-"""Graphs in which no relation of a statement is one of a pair, too."""
 
 
 class StoreHere:
@@ -156,13 +155,47 @@ def groups(draw: st.DrawFn, depth: int, anywhere: bool) -> str:
 
 @st.composite
 def texts(draw: st.DrawFn, anywhere: bool | None = None, depth: int = 2) -> str:
-    """A query: SELECT of some variables or of all."""
+    """A query: SELECT of some variables or of all, ASK, or CONSTRUCT of one or two triples."""
     body = draw(groups(depth, draw(st.booleans()) if anywhere is None else anywhere))
+    more = draw(st.just("") | st.just("") | values())
     names = [name for name in (*VARIABLES, "?v", "?rel", "?key", "?label") if name in body]
+    form = draw(st.sampled_from(["SELECT", "SELECT", "SELECT", "SELECT", "ASK", "CONSTRUCT"]))
+    if form == "ASK":
+        return f"ASK {body}{more}"
+    if form == "CONSTRUCT" and names:
+        term = st.sampled_from([*names, *names, "e:a"])
+        triple = st.tuples(term, st.sampled_from(["<urn:made>", "r:r", *(["?rel"] if "?rel" in names else [])]), term).map(" ".join)
+        return f"CONSTRUCT {{ {' . '.join(draw(st.lists(triple, min_size=1, max_size=2)))} }} WHERE {body}{more}"
     columns = " ".join(draw(st.lists(st.sampled_from(names), min_size=1, unique=True))) if names and draw(st.integers(0, 3)) else "*"
-    return f"SELECT {draw(st.sampled_from(['', 'DISTINCT ']))}{columns} {body}{draw(st.just('') | st.just('') | values())}"
+    return f"SELECT {draw(st.sampled_from(['', 'DISTINCT ']))}{columns} {body}{more}"
 
 
 def plain(text: str) -> str:
     """The text as any store takes it."""
     return text.replace("SERVICE <urn:starqe:known>", "")
+
+
+def every_row(text: str) -> str:
+    """The text in any form, as SELECT of all its variables."""
+    return f"SELECT * {text.partition('WHERE ')[2] if text.startswith('CONSTRUCT') else text[text.index('{') :]}"
+
+
+_TRIPLE = re.compile(r"(<< )?(\?[xyz]|e:\w|\[\]) (\?rel|r:\w) (\?[xyz]|e:\w|\[\])( >> [^.]+?| {\|[^.]+?\|})? \.")
+
+
+def of_statements(text: str) -> str:
+    """The text as it finds in a store what statements say, and not their nodes or labels, where a relation is open or one of qualifiers."""
+    count = 0
+
+    def guarded(found: re.Match[str]) -> str:
+        nonlocal count
+        quoted, head, relation, tail, pairs = (part or "" for part in found.groups())
+        conditions = ["?rel IN (r:r, r:s, r:p, r:q)"] if relation == "?rel" else []
+        conditions += ["?key IN (r:p, r:q)"] if "?key" in pairs else []
+        if relation in ("?rel", "r:p") and not head.startswith("e:"):
+            count += 1
+            head = f"?head{count}" if head == "[]" else head
+            conditions.append(f"isIRI({head})")
+        return f"{{ {quoted}{head} {relation} {tail}{pairs} FILTER ({' && '.join(conditions)}) }}" if conditions else found[0]
+
+    return _TRIPLE.sub(guarded, text)

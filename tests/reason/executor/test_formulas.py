@@ -182,6 +182,34 @@ def test_an_equation_leaves_one_entity_and_its_negation_all_others():
     assert truths(And((Atom("a", "r", T), Not(Same(T, "b"))))) == {"a": 0.4, "b": 0, "c": 0.4, "d": 0.4, "e": 0.4}
 
 
+def test_facts_are_followed_from_everything_that_a_negation_leaves():
+    # As OPTIONAL has it: x is b or not. Nothing is predicted, so all answers come from facts: a and c have an r, to b and to e.
+    either = And((Atom(T, "r", X, fact=True), Or((Same(X, "b"), Not(Same(X, "b"))))))
+    assert truths(either) == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
+    assert truths(And((Atom(T, "r", X, fact=True), Not(Same(X, "b"))))) == {"a": 0, "b": 0, "c": 1, "d": 0, "e": 0}
+
+
+def test_of_what_a_negation_leaves_those_are_tried_first_that_facts_have_there():
+    # 30 entities that no r leads to come before z, the only one that one does: by its negation alone, x may be any of them.
+    graph = graph_of([*(Statement(f"n{i:02}", "s", f"n{i:02}") for i in range(30)), Statement("y", "r", "z")])
+    query = Query(And((Atom(T, "r", X), Not(Atom(X, "s", "y")))), (T,))
+    found = Executor(graph.known(["train"]), FromZ(graph.entities.id("z")), ReasonSettings(beam=1)).best(query, 3)
+    assert found.ranked[0] == ((graph.entities.id("y"),), 1)
+    assert [truth for _, truth in found.ranked[1:]] == [pytest.approx(0.4)] * 2
+
+
+class FromZ:
+    """Predicts 0.4 for every head of z, and nothing else."""
+
+    def __init__(self, z: int) -> None:
+        self.z = z
+
+    def probabilities(self, gaps, out):
+        for row, tail in zip(out, gaps.tail.tolist(), strict=True):
+            row[:] = 0.4 if tail == self.z else 0
+        return out
+
+
 def test_a_qualifier_value_is_asked_for_like_an_entity():
     value = Atom("c", "r", "e", (("q", T),))
     assert truths(value) == {"a": 0.1, "b": 1, "c": 0.1, "d": 0.1, "e": 0.1}

@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from starqe.errors import QueryError
-from starqe.kg import Graph
-from starqe.queries import Query
-from starqe.queries.formula import free_variables
+from starqe.kg import Graph, Statement, graph_of
+from starqe.queries import Atom, Query, Variable
+from starqe.queries.formula import And, Not, free_variables
 from starqe.queries.gaps import Gaps
 from starqe.reason import NORMS, Executor, ReasonSettings
 from starqe.reason.executor.truth import OneHop
@@ -148,3 +148,28 @@ def test_a_row_of_few_entities_gives_the_best_with_the_most_of_all_others() -> N
     assert row.kept(2).ids is not None
     assert row.kept(2).ids.tolist() == [1, 4]
     assert row.kept(2).at(np.array([3, 5])).tolist() == pytest.approx([0.2, 0.25])
+
+
+def test_a_row_says_the_most_of_all_but_some_and_whether_it_holds_for_most() -> None:
+    few = Listed(torch.tensor([0.9, 0.2]), np.array([1, 3]), 0.3, lambda ids: torch.full((len(ids),), 0.25))
+    assert few.most_without(np.array([1, 2])) == pytest.approx(0.3)
+    assert few.most_without(np.array([3])) == pytest.approx(0.9)
+    assert Listed(torch.tensor([0.9, 0.2, 0.4])).most_without(np.array([0])) == pytest.approx(0.4)
+    assert Listed(torch.tensor([0.9])).most_without(np.array([0])) == 0
+    assert [few.holds_for_most, few.negated(0).holds_for_most] == [False, True]
+    assert [Listed(torch.tensor([0.9] * n + [0.1] * (10 - n))).holds_for_most for n in (5, 9, 10)] == [False, False, True]
+
+
+def test_facts_are_followed_from_what_is_not_listed_where_most_entities_fit() -> None:
+    # The prediction lists a and b as the s of b; c and d, which have an r, are among those that the negation leaves.
+    graph = graph_of([Statement("a", "s", "b"), Statement("c", "r", "b"), Statement("d", "r", "a")])
+
+    class Low:
+        def probabilities(self, gaps: Gaps, out: torch.Tensor) -> torch.Tensor:
+            return out.fill_(0.1)
+
+    t, x = Variable("t"), Variable("x")
+    query = Query(And((Atom(x, "r", t, fact=True), Not(Atom("b", "s", x)))), (t,))
+    for listed in (2, 4):
+        ranked = executor_of(graph, Low(), "product", listed).best(query, 2).ranked
+        assert {graph.entities.identifier(id_): truth for (id_,), truth in ranked} == {"a": pytest.approx(0.9), "b": pytest.approx(0.9)}

@@ -107,18 +107,23 @@ class Execution:
     def best(self, partial: Partial, node: str, edge: int | None) -> tuple[Tensor, IntArray, Tensor]:
         """Returns the truths (R, k) and ids (R, k) of a node's best candidates, and the largest truth among all others (R,).
 
-        If a row has fewer candidates, it is filled with truths of 0. For a node without any condition, those come first that are most
-        likely by the known statements of the edge.
+        If a row has fewer candidates, it is filled with truths of 0. For a node without any condition, or with one that holds for most
+        entities (such as a negation), those come first that are most likely by the known statements of the edge.
         """
         total = len(self.edges.known.graph.relations) if node in self.pattern.relations else self.entities
         count = min(self.width, total)
         weights, nodes, rest = torch.zeros(len(partial), count), np.zeros((len(partial), count), np.int64), torch.zeros(len(partial))
         for place in range(len(partial)):
-            if node in partial.truth:
-                values, ids, rest[place] = partial.truth[node][place].best(count, total)
-                weights[place, : len(values)], nodes[place, : len(ids)] = values, ids
+            row = partial.truth[node][place] if node in partial.truth else None
+            if row is None:
+                weights[place], nodes[place], rest[place] = 1, likely(self, partial, place, node, edge, total, count), float(count < total)
                 continue
-            weights[place], nodes[place], rest[place] = 1, likely(self, partial, place, node, edge, total, count), float(count < total)
+            if count < total and edge is not None and row.holds_for_most:
+                ids = likely(self, partial, place, node, edge, total, count)
+                values, rest[place] = row.at(ids), row.most_without(ids)
+            else:
+                values, ids, rest[place] = row.best(count, total)
+            weights[place, : len(values)], nodes[place, : len(ids)] = values, ids
         return weights, nodes, rest
 
     def bind(self, partial: Partial, node: str, rows: IntArray, ids: IntArray, weights: Tensor) -> Partial:

@@ -82,8 +82,13 @@ def pass_message(execution: "Execution", step: Pass, partial: Partial, wanted: i
 
 
 def _bound(row: Listed | None) -> float:
-    """Returns an upper bound for facts at candidates that are not listed, which are not followed."""
-    return 0.0 if row is None or row.ids is None else row.rest
+    """Returns an upper bound for facts at candidates that are not listed, where they are not followed."""
+    return 0.0 if row is None or _followed_from_all(row) else row.rest
+
+
+def _followed_from_all(row: Listed) -> bool:
+    """Returns whether facts are followed from all entities: where the truths of all are at hand, or most of them are true."""
+    return row.ids is None or (row.rest > 0 and row.source is None) or row.holds_for_most
 
 
 def _settled(execution: "Execution", partial: Partial, node: str, messages: Sequence[Listed], reach: Tensor, wanted: int) -> Tensor:
@@ -127,10 +132,16 @@ def _facts(execution: "Execution", step: Pass, partial: Partial, place: int, lab
         message = torch.zeros(execution.entities)
         np.maximum.at(message.numpy(), edges.ends(other, statements), row.values.numpy()[edges.ends(step.given, statements)])
         return Listed(message)
-    child, statements = edges.facts(step.given, row.ids, np.full(len(row.ids), label))
+    if _followed_from_all(row):
+        statements = edges.statements(label)
+        children, child = np.unique(edges.ends(step.given, statements), return_inverse=True)
+        passed = row.at(children).numpy()[child]
+    else:
+        listed, statements = edges.facts(step.given, row.ids, np.full(len(row.ids), label))
+        passed = row.values.numpy()[listed]
     parents, parent = np.unique(edges.ends(other, statements), return_inverse=True)
     truths = torch.zeros(len(parents))
-    np.maximum.at(truths.numpy(), parent, row.values.numpy()[child])
+    np.maximum.at(truths.numpy(), parent, passed)
     return only(parents, truths)
 
 
