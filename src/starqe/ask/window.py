@@ -55,8 +55,11 @@ def window(request: SparqlRequest, known_rows: KnownRows, cut: Cut) -> Window:
 
 
 def rows_needed(request: SparqlRequest, cut: Cut) -> int:
-    """Returns how many known rows have to be listed: all that can be, where predictions are compared with them."""
+    """Returns how many known rows have to be listed: all that can be, where predictions are compared with them.
+
+    One more than LIMIT reaches is enough: if there are that many, no prediction is wanted, and else they are all.
+    """
     if not cut.known_only:
-        return LISTED
+        return LISTED if request.limit is None else min(LISTED, request.offset + request.limit + 1)
     wanted = [most for most in (request.limit, cut.top, cut.max_known) if most is not None]
     return min([LISTED, *(request.offset + most + 1 for most in wanted)])

@@ -9,9 +9,10 @@ from starqe.kg import Draft, Statement, graph_of
 from starqe.kg.iris import Names
 from starqe.queries.formula import Atom, Variable
 from starqe.queries.query import Query
-from starqe.queries.sparql.read import read_sparql
+from starqe.queries.sparql.read import known_text, read_sparql
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.write import write_sparql
+from tests.queries.sparql.texts import StoreHere, labelled_graph
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
 B1, B2 = Variable("blank1"), Variable("blank2")
@@ -193,3 +194,36 @@ def test_identifiers_of_the_reification_vocabulary_are_read_as_they_are_written(
     assert read_sparql(write_sparql(query, graph.names), graph).query == query
     with pytest.raises(SparqlError, match="rdf:reifies without a triple term is not predicted"):
         read_sparql("SELECT ?x { e:a rdf:reifies ?x }", graph)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('SELECT ?x { ?x "r" ?y FILTER (?y = "Bob") } ORDER BY ?x', ["a"]),
+        ('SELECT ?x { ?x "s" ?y FILTER ("Carl" != ?y) } ORDER BY ?x', ["c"]),
+        ('SELECT ?y { ?x "s" ?y FILTER (?y IN ("Carl", "Bob"@en)) } ORDER BY ?x', ["c"]),
+        ('SELECT ?y { ?x "s" ?y FILTER (?x NOT IN ("Carl")) } ORDER BY ?x', ["c"]),
+        ('SELECT ?x { ?x "s" ?y VALUES (?y ?x) { ("Carl" UNDEF) (UNDEF "Anna") } } ORDER BY ?x', ["b"]),
+        ('SELECT ?y { "Carl" ?how ?y FILTER (?how = "s") } ORDER BY ?y', ["d"]),
+        ('SELECT ?x { ?x rdfs:label ?name FILTER (?name = "Carl") } ORDER BY ?x', ["c"]),  # a label is a string
+        ('SELECT ?x { ?x ?how ?y FILTER (?y = "Carl") } ORDER BY ?x', ["c"]),  # and this may be one
+        ('SELECT ?y { "Bob" !("r"|^"r") ?y FILTER isIRI(?y) } ORDER BY ?y', ["c"]),
+    ],
+)
+def test_strings_name_entities_and_relations_for_known_facts_too(text: str, expected: list[str]) -> None:
+    graph = labelled_graph([])
+    rows = StoreHere(graph).rows(known_text(text, graph)).rows
+    assert [term["value"].removeprefix("urn:starqe:entity:") for row in rows for term in row.values()] == expected
+
+
+def test_what_is_described_may_be_named_by_its_label() -> None:
+    graph = labelled_graph([])
+    assert known_text('DESCRIBE "Anna" ?x { ?x "r" "Bob" }', graph).split()[1] == "<urn:starqe:entity:a>"
+    with pytest.raises(SparqlError, match=r"is called 'Anja' .* Did you mean .*Anna"):
+        known_text('DESCRIBE "Anja"', graph)
+
+
+def test_a_string_that_names_several_entities_is_refused_for_known_facts_too() -> None:
+    graph = graph_of([Statement("http://a.org/v", "http://r.org/r", "http://b.org/v")])
+    with pytest.raises(SparqlError, match="'v' names 2 entities"):
+        known_text('SELECT (COUNT(?x) AS ?n) { ?x <http://r.org/r> "v" }', graph)

@@ -79,12 +79,13 @@ def _has_branches(tree: Node) -> bool:
 
 
 def known_text(text: str, graph: Graph) -> str:
-    """Rewrites a text for a SPARQL store: strings in triple patterns that name something become IRIs.
+    """Rewrites a text for a SPARQL store: strings that name something become IRIs, in triple patterns and next to their variables.
 
     For a text that is not predicted. What cannot be parsed here is left to the store.
 
     Raises:
-        SparqlError: The text asks another graph or service, or a string used as a relation names none.
+        SparqlError: The text asks another graph or service, a string in the place of a relation or after DESCRIBE names nothing, or a
+            string names several entities.
     """
     try:
         tree = parse_sparql(text)
@@ -98,28 +99,50 @@ def known_text(text: str, graph: Graph) -> str:
         _find_names(tree, terms)
     except UnknownNameError:  # a relative IRI, which the store resolves
         return text
+    for describe in parts_of(tree, "describe"):
+        for name in (part for part in describe.children if is_tree(part, "string", "tagged")):
+            terms.entity(name)
     return store_text(text, tree, terms) or text
 
 
 def _find_names(tree: Node, terms: SparqlTerms) -> None:
-    """Looks up the names in triple patterns."""
+    """Finds what strings name: in triple patterns, and where they are compared with entities or relations."""
+    entities, relations = set[str](), set[str]()
     for triples in parts_of(tree, "triples"):
-        _name(triples.children[0], terms)
+        entities.update(_name(triples.children[0], terms))
     for pair in parts_of(tree, "pair"):
         relation, *objects = pair.children
+        relations.update(variables_of(relation))
         for kind in ("string", "tagged") if hasattr(relation, "parts") else ():
             for name in parts_of(relation, kind):
                 terms.relation(name)
         if not terms.is_label(relation) and not terms.has_literals(relation):
             for object_ in objects:
-                _name(object_.children[0], terms)
+                own = _name(object_.children[0], terms)
+                entities.update(own if getattr(relation, "type", None) != "VAR" else ())
+    for variable, other in _compared(tree):
+        if variable in relations ^ entities:
+            _name(other, terms, of_relations=variable in relations)
 
 
-def _name(node: Node, terms: SparqlTerms) -> None:
-    """Finds the entity that a string names; a string that names none stays a literal."""
-    if is_tree(node, "string"):
-        with suppress(SparqlError):
-            terms.entity(node)
+def _name(node: Node, terms: SparqlTerms, of_relations: bool = False) -> Sequence[str]:
+    """Finds what a string names, which stays a literal if it names nothing; returns the variable, if the node is one."""
+    if is_tree(node, "string", "tagged"):
+        with suppress(KnownOnlyError):
+            terms.known_entity(node, of_relations)
+    return [str(node)] if getattr(node, "type", None) == "VAR" else []
+
+
+def _compared(tree: Node) -> Iterator[tuple[Node, Node]]:
+    """Yields what is compared with variables by conditions and VALUES: the variable, and the other side."""
+    for part in (*parts_of(tree, "equal"), *parts_of(tree, "different")):
+        yield from (part.children, part.children[::-1])
+    for part in (*parts_of(tree, "in_"), *parts_of(tree, "not_in")):
+        yield from ((part.children[0], one) for one in part.children[-1].children)
+    for part in parts_of(tree, "values"):
+        names = [name for name in part.children if getattr(name, "type", None) == "VAR"]
+        for row in (row for row in part.children if is_tree(row, "single", "row")):
+            yield from zip(names, row.children, strict=False)
 
 
 def _parsed(text: str, graph: Graph) -> Node:
