@@ -205,6 +205,7 @@ def test_nothing_is_predicted_beyond_what_is_known_where_all_probabilities_are_z
 @example(labelled_graph([]), "SELECT ?x ?y { ?x r:s ?z VALUES ?y { e:c e:a <http://elsewhere.org/z> } }")
 @example(labelled_graph([]), "SELECT ?x ?y { ?x (r:r/r:s)? ?y }")
 @example(labelled_graph([]), "SELECT ?x ?label { ?x r:s ?y OPTIONAL { ?y rdfs:label ?label } }")
+@example(labelled_graph([]), 'SELECT * { ?z r:r ?y OPTIONAL { ?x rdfs:label ?label FILTER (LANG(?label) = "en") } VALUES ?x { e:c } }')
 @given(graphs, texts())
 def test_formulas_find_all_known_rows_where_all_probabilities_are_zero(graph: Graph, text: str) -> None:
     check_formulas_find_the_known_rows(graph, text)

@@ -212,6 +212,8 @@ class GroupReader:
             if any(one.facts != case.facts for one in joined):
                 raise known_only(group, "literal")
             if len(joined) == 1 and joined[0].conditions == case.conditions and len(joined[0].labels) == len(case.labels) + 1:
+                if isinstance(of := joined[0].labels[-1].subject, Variable) and of not in case.bound | outer:  # any entity has it here
+                    raise known_only(group, "label")
                 both.append(replace(case, labels=(*case.labels, replace(joined[0].labels[-1], absent=True))))
                 continue
             # If a negation could match more in a store than it says here, only the case in which the group holds is predicted.
