@@ -56,6 +56,22 @@ def test_score_and_known_are_not_columns_but_belong_to_every_answer(client):
     assert post(client, "ask", query=query)["columns"] == ["who"]
 
 
+def test_what_is_not_predicted_is_answered_from_known_facts(client):
+    count = 'SELECT ?where (COUNT(?who) AS ?n) { ?who "place of birth" ?where } GROUP BY ?where ORDER BY DESC(?n) ?where'
+    found = post(client, "ask", query=count, top=2)
+    assert (found["columns"], found["predictable"], found["drawing"]["nodes"]) == (["where", "n"], False, [])
+    assert "nothing is predicted" in found["notes"][0]
+    rows = [(row["label"], row["bindings"]["n"]["label"], row["known"]) for row in found["answers"]]
+    assert rows == [("Vienna", "10", True), ("New York City", "7", True)]
+    assert found["counts"]["known"] > found["counts"]["known_shown"] == 2
+    assert post(client, "check", query=count)["predictable"] is False
+    described = post(client, "ask", query='DESCRIBE "Ulm"')
+    assert described["columns"] == ["subject", "predicate", "object"]
+    assert ["Ulm", "country", "Germany"] in [[one["label"] for one in row["bindings"].values()] for row in described["answers"]]
+    truth = 'ASK {{ "Albert Einstein" "doctoral advisor"+ "{}" }}'
+    assert [len(post(client, "ask", query=truth.format(name))["answers"]) for name in ("Alfred Kleiner", "Ulm")] == [1, 0]
+
+
 def test_check_draws_the_query(client):
     given = {"kind": "anchor", "variable": None}
     assert post(client, "check", query=TWO_STEPS)["drawing"] == {

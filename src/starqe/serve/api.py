@@ -6,18 +6,22 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
+import pyoxigraph as ox
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from starqe import __version__
 from starqe.ask import Answer, Answers, Binding
+from starqe.ask.known_rows import Binder
+from starqe.errors import KnownOnlyError, UnknownNameError
 from starqe.kg import Graph, Vocabulary
 from starqe.queries.sparql.request import RESERVED, SparqlRequest
+from starqe.queries.sparql.store import Rows, StoreResult, Triples
 from starqe.serve import bodies, drawn
 from starqe.serve.drawing import draw_request, explained, one_answer
 from starqe.serve.results import iri
-from starqe.serve.service import AskOptions, service_of
+from starqe.serve.service import AskOptions, Service, service_of
 
 ERRORS: Mapping[int, str] = {
     400: "The query breaks a rule, or is not supported; or the Host header is not one of this service.",
@@ -30,6 +34,8 @@ ERRORS: Mapping[int, str] = {
 }
 """Status -> meaning, for all routes that answer queries."""
 
+TRIPLE = ("subject", "predicate", "object")
+"""The columns of triples that are shown as rows."""
 
 Prefix = Annotated[str, Query(max_length=200, description="The beginning of a label, a word of it, or an identifier; in any case.")]
 COUNT = Query(ge=1, le=100, description="The largest number of results.")
@@ -54,6 +60,42 @@ def answered(found: Answers, request: SparqlRequest, graph: Graph, began: float)
         drawing=draw_request(request, graph),
         milliseconds=round(1000 * (time.perf_counter() - began), 1),
     )
+
+
+def known_answered(found: StoreResult, top: int | None, reason: KnownOnlyError, service: Service, began: float) -> bodies.AskAnswer:
+    """Converts what the store of known facts found to the response body: triples have three columns, and a truth has none."""
+    columns, rows, complete = list[str](), [dict[str, Any]()] * (found is True), True
+    match found:
+        case Rows():
+            columns, rows, complete = list(found.variables), [dict(row) for row in found.rows], found.complete
+        case Triples():
+            columns, complete = list(TRIPLE), found.complete
+            quads = ox.parse("\n".join(found.lines), format=ox.RdfFormat.N_TRIPLES)
+            rows = [dict(zip(TRIPLE, map(_term, (quad.subject, quad.predicate, quad.object)), strict=True)) for quad in quads]
+    graph, shown = service.answerer.graph, rows[:top]
+    binder = Binder(graph)
+    bound = [{name: binder.of_term(row[name], name == "predicate") if name in row else None for name in columns} for row in shown]
+    return bodies.AskAnswer(
+        columns=columns,
+        known_splits=list(service.answerer.splits),
+        notes=[f"these are known facts only, and nothing is predicted: {reason}"],
+        calibrated=service.answerer.calibrated,
+        counts=bodies.Counts(known=len(rows), known_exact=complete, known_shown=len(shown), predicted_shown=0),
+        answers=[_row(Answer(bindings, True, 1.0), graph) for bindings in bound],
+        drawing=drawn.Drawing(nodes=[], edges=[]),
+        predictable=False,
+        milliseconds=round(1000 * (time.perf_counter() - began), 1),
+    )
+
+
+def _term(term: Any) -> dict[str, Any]:
+    """Returns a term of a triple as SPARQL results in JSON have it."""
+    if isinstance(term, ox.Literal):
+        tagged = {"xml:lang": term.language} if term.language else {"datatype": term.datatype.value}
+        return {"type": "literal", "value": term.value, **tagged}
+    if isinstance(term, ox.Triple):
+        return {"type": "triple", "value": dict(zip(TRIPLE, map(_term, (term.subject, term.predicate, term.object)), strict=True))}
+    return {"type": "bnode" if isinstance(term, ox.BlankNode) else "uri", "value": term.value}
 
 
 def _row(answer: Answer, graph: Graph) -> bodies.Row:
@@ -98,19 +140,33 @@ def _add_questions(router: APIRouter) -> None:
 
     @router.post("/ask", response_model=bodies.AskAnswer)
     async def ask(body: bodies.AskBody, client: Request) -> Response:
-        """Answers a query: what is known, and what is predicted."""
+        """Answers a query: what is known, and what is predicted. In a form that is not predicted, known facts alone answer it."""
         began, service = time.perf_counter(), service_of(client)
         graph = service.answerer.graph
-        request = await service.read(body.query, client)
+        try:
+            request = await service.read(body.query, client)
+        except KnownOnlyError as reason:
+            if isinstance(reason, UnknownNameError):
+                raise
+            by_facts, why = await service.ask_known(body.query, client), reason
+            written = await service.write(
+                lambda: known_answered(by_facts, body.top, why, service, began).model_dump_json(by_alias=True), client
+            )
+            return Response(written, media_type="application/json")
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)
         content = await service.write(lambda: answered(found, request, graph, began).model_dump_json(by_alias=True), client)
         return Response(content, media_type="application/json")
 
     @router.post("/check")
     async def check(body: bodies.CheckBody, client: Request) -> bodies.CheckAnswer:
-        """Parses a query without answering it."""
+        """Parses a query without answering it. One in a form that is not predicted has an empty drawing."""
         service = service_of(client)
-        return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), service.answerer.graph))
+        try:
+            return bodies.CheckAnswer(drawing=draw_request(await service.read(body.query, client), service.answerer.graph))
+        except KnownOnlyError as reason:
+            if isinstance(reason, UnknownNameError):
+                raise
+            return bodies.CheckAnswer(drawing=drawn.Drawing(nodes=[], edges=[]), predictable=False)
 
     @router.post("/explain")
     async def explain(body: bodies.ExplainBody, client: Request) -> bodies.ExplainAnswer:

@@ -110,6 +110,8 @@ class AskAnswer(Body):
     counts: Counts
     answers: list[Row]
     drawing: Drawing
+    predictable: bool = True
+    """Whether the query has a form that is predicted; if not, the rows are computed from known facts, and are not explained."""
     milliseconds: float
     """The response time, waiting included."""
 
@@ -118,6 +120,8 @@ class CheckAnswer(Body):
     """The query as it was understood."""
 
     drawing: Drawing
+    predictable: bool = True
+    """Whether the query has a form that is predicted; if not, nothing is drawn."""
 
 
 class WeighedPair(Pair):

@@ -37,6 +37,20 @@ def test_the_query_is_asked_by_the_keyboard_and_answers_are_ranked(page):
     expect(page.locator("#status")).to_have_text("Known: 1. Predicted: 10.")
 
 
+def test_what_is_counted_comes_from_known_facts(page):
+    asked(page, 'SELECT ?where (COUNT(?who) AS ?n) { ?who "place of birth" ?where } GROUP BY ?where ORDER BY DESC(?n) LIMIT 3')
+    rows = page.locator(".ranking > li")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0)).to_contain_text("Vienna")
+    expect(rows.nth(0)).to_contain_text("10")
+    expect(rows.nth(0).get_by_role("button")).to_be_disabled()  # there is nothing to explain
+    expect(page.get_by_role("region", name="Known: 3")).to_contain_text("Computed from facts")
+    expect(page.locator("#answers")).not_to_contain_text("Predicted")
+    expect(page.locator("#answers .note")).to_contain_text("nothing is predicted")
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#drawing .node")).to_have_count(0)
+
+
 def test_options_say_how_many_answers_there_are(page):
     asked(page, TWO_STEPS)
     rows = page.locator(".ranking > li")

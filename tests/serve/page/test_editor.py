@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.serve.page.pages import BORN_IN_ULM, IN_A_BROWSER, TWO_STEPS, expect
+from tests.serve.page.pages import BORN_IN_ULM, IN_A_BROWSER, TWO_STEPS, asked, expect
 
 pytestmark = IN_A_BROWSER
 
@@ -37,6 +37,12 @@ def test_a_query_is_drawn_while_one_types(page):
     expect(page.locator("#drawing svg")).to_have_attribute(
         "aria-label", re.compile("educated at, .university .academic degree: Bachelor of Science")
     )
+
+
+def test_an_error_without_suggestions_is_its_message_alone(page):
+    asked(page, 'SELECT ?x { "Albert Einstein" "place of birth" ?x }}')
+    expect(page.locator("#problem")).to_contain_text("found '}'")
+    expect(page.locator("#problem")).not_to_contain_text("false")
 
 
 def test_an_error_is_shown_at_its_place(page):

@@ -32,10 +32,11 @@ function cells(answer, columns) {
 }
 
 /** Creates one row of the answers; a click opens and closes its explanation. */
-function row(answer, number, query, columns) {
+function row(answer, number, { query, columns, predictable }) {
   const named = columns.filter((name) => isNamed(answer.bindings[name]));
   const values = Object.fromEntries(named.map((name) => [name, answer.bindings[name].entity]));
-  const canExplain = named.length > 0 || columns.length === 0; // no statement is about labels, or about nodes that are no entities
+  // No statement is about labels, about nodes that are no entities, or about what is counted.
+  const canExplain = predictable && (named.length > 0 || columns.length === 0);
   const explain = latest((signal, element) => explainIn(element, query, values, signal));
   const panel = html("div", {
     class: "explanation",
@@ -119,7 +120,8 @@ const columnNames = (columns, isKnown) =>
   );
 
 /** Creates the list of known or predicted answers, with its title and a sentence about it. */
-function group(title, isKnown, meaning, answers, first, { query, columns }, chip = null) {
+function group(title, isKnown, meaning, answers, first, asked, chip = null) {
+  const { columns } = asked;
   const id = isKnown ? "known-title" : "predicted-title";
   return html(
     "section",
@@ -131,14 +133,15 @@ function group(title, isKnown, meaning, answers, first, { query, columns }, chip
       html(
         "ol",
         { class: columns.length > 1 ? "ranking several" : "ranking" },
-        answers.map((answer, i) => row(answer, first + i, query, columns)),
+        answers.map((answer, i) => row(answer, first + i, asked)),
       ),
   );
 }
 
 function groups(content, query) {
   const { answers, columns, known_splits: splits } = content;
-  const asked = { query, columns };
+  const predictable = content.predictable ?? true;
+  const asked = { query, columns, predictable };
   const counts = counted(content);
   const all = splits.length > 1 ? `${splits.slice(0, -1).join(", ")} and ${splits.at(-1)}` : splits.join("");
   const [known, predicted] = [answers.filter((answer) => answer.known), answers.filter((answer) => !answer.known)];
@@ -147,6 +150,7 @@ function groups(content, query) {
   const meaning = isCalibrated
     ? "Not in the graph: the model's guesses. The percentage says how likely each is."
     : `Not in the graph: the model's guesses. ${UNCALIBRATED}`;
+  if (!predictable) return [group(knownTitle(counts), true, `Computed from facts of the graph (${all}).`, known, 0, asked)];
   return [
     group(knownTitle(counts), true, `Facts of the graph prove these (${all}).`, known, 0, asked),
     group(`Predicted: ${number(counts.predicted)}`, false, meaning, predicted, known.length, asked, predicted.length > 0 && chip),
@@ -173,7 +177,10 @@ export function makeAnswers(say) {
       const counts = counted(content);
       shown = { query, duration: duration(content.milliseconds) };
       say(`${knownTitle(counts)}. Predicted: ${number(counts.predicted)}.`);
-      const none = "No answer is known, and none is likely enough. Ask for the best ten, or leave a condition out.";
+      const none =
+        (content.predictable ?? true)
+          ? "No answer is known, and none is likely enough. Ask for the best ten, or leave a condition out."
+          : "The facts of the graph have no row for this query.";
       replace(
         shown.duration,
         ...content.notes.map((note) => html("p", { class: "note" }, note)),

@@ -70,10 +70,9 @@ function showProblem(error) {
     );
   }
   const replace = (text) => html("button", { type: "button", class: "suggestion", onclick: () => editor.replaceMark(text) }, shown(text));
-  byId("problem").replaceChildren(
-    html("p", {}, words),
-    suggestions.length > 0 && html("p", { class: "suggestions" }, "Did you mean ", suggestions.map(replace)),
-  );
+  const parts = [html("p", {}, words)];
+  if (suggestions.length > 0) parts.push(html("p", { class: "suggestions" }, "Did you mean ", suggestions.map(replace)));
+  byId("problem").replaceChildren(...parts);
   byId("problem").hidden = false;
   graph.old();
 }
@@ -89,7 +88,7 @@ function shown(text) {
 
 function showDrawing(drawing) {
   clearProblem();
-  byId("shapes").hidden = false;
+  byId("shapes").hidden = drawing.nodes.length === 0; // a query that counts or sorts is not drawn
   graph.show(drawing);
 }
 
