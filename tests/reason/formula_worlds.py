@@ -132,7 +132,7 @@ def atoms(draw: st.DrawFn, variables: list[Variable], anywhere: bool) -> Atom:
     relation: Term = Variable("p") if anywhere and not draw(st.integers(0, 4)) else draw(st.sampled_from(RELATIONS))
     value = st.sampled_from([*ENTITIES[:2], *([Variable("v"), X] if anywhere else [])])
     key = st.sampled_from([*QUALIFIER_RELATIONS, *([Variable("k")] if anywhere else [])])
-    pairs = [(one, draw(value)) for one in draw(st.lists(key, max_size=2))]
+    pairs = [(one, draw(value)) for one in draw(st.lists(key, max_size=1 if anywhere else 2))]  # brute force tries every variable
     return Atom(draw(ends), relation, draw(ends), tuple(pairs), fact=not draw(st.integers(0, 5)))
 
 

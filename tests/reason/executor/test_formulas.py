@@ -286,6 +286,14 @@ def test_an_explanation_names_the_missing_statement_that_a_negation_relies_on():
     assert found.used == (asked,)
 
 
+def test_a_negation_of_what_no_fact_says_is_explained():
+    nobody = Query(And((Atom("a", "r", T), Not(Atom(X, "s", "a", fact=True)))), (T,))
+    (found,) = Executor(GRAPH.known(["train"]), Fixed()).explain(nobody, [[GRAPH.entities.id("b")]])
+    assert isinstance(found.root, Group)
+    assert [part.truth for part in found.root.parts] == [1, 1]
+    assert found.truth == 1
+
+
 def test_a_variable_is_for_entities_or_for_relations():
     with pytest.raises(QueryError, match=r"found \?x in both places"):
         Executor(GRAPH.known(["train"]), Fixed()).best(Query(And((Atom("a", X, T), Atom("a", "r", X))), (T,)), 1)

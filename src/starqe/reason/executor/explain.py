@@ -142,8 +142,7 @@ def _backward(
             case Pass():
                 values[step.child] = _best_child(execution, step, partial, values[step.parent])
             case Close():
-                row = partial.truth[step.node][0]
-                values[step.node] = int(row.pairs(execution.entities)[0][row.values.numpy().argmax()])
+                values[step.node] = int(partial.truth[step.node][0].best(1, execution.entities)[1][0])
             case Nested():
                 inside, nested[step.tree] = _nested(execution, step, partial, values)
                 of_branches = inside | of_branches
