@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from starqe.experiments import ROWS
-from starqe.experiments.findings import FINDINGS, verdicts
+from starqe.experiments.findings import FINDINGS, deviations, verdicts
 from starqe.measure.metrics import AVERAGES
 from starqe.measure.paper import PAPER, published
 from starqe.measure.rows import AVERAGE, Row
@@ -69,3 +69,25 @@ def test_relations_in_the_pooling_are_compared_with_zero_layers(with_relations: 
     means = {"Zero Layers": 36.0, "Zero Layers + Relations": with_relations}
     rows = [replace(MRR, name=name, average=average, ours=ours) for name, ours in means.items() for average in AVERAGES]
     assert [verdict.word for verdict in verdicts("pooling", rows)] == [word]
+
+
+@pytest.mark.parametrize("table", ["results", "generalisation", "faithfulness"])
+@pytest.mark.parametrize(("factor", "word"), [(1, "confirmed"), (3, "not confirmed")])
+def test_the_papers_own_deviations_are_about_one_point_and_three_times_as_large_ones_are_not(table: str, factor: int, word: str) -> None:
+    seeds = []
+    for metric, lines in PAPER[table].items():
+        for name, shape, average in itertools.product(lines, SHAPES, AVERAGES):
+            figure = published(table, name, shape, metric)
+            if figure and figure.deviation is not None:
+                row, apart = replace(MRR, name=name, shape=shape, metric=metric, average=average), factor * figure.deviation / 2**0.5
+                seeds += [replace(row, seed=0, ours=figure.value - apart), replace(row, seed=1, ours=figure.value + apart)]
+    (verdict,) = deviations(seeds, ROWS[table])
+    assert verdict.word == word
+    assert "the largest: " in verdict.numbers
+
+
+def test_deviations_need_several_seeds_and_quote_the_largest() -> None:
+    one = [replace(MRR, name="StarQE", shape="2p", average=average, seed=0, ours=40.0) for average in AVERAGES]
+    assert deviations(one, ["StarQE"]) == []
+    (verdict,) = deviations([*one, *(replace(row, seed=1, ours=41.0) for row in one)], ["StarQE"])
+    assert verdict.numbers == "medians: StarQE 0.71, all 0.71; the largest: StarQE 2p by MRR 0.71"

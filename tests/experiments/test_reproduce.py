@@ -1,6 +1,7 @@
 """Reproduction: every table of the embedded graph, with models of seconds, and what is kept when it is interrupted."""
 
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 import torch
 from filelock import FileLock
 
+from starqe import __version__
 from starqe.errors import ConfigError, InputError, MismatchError, StorageError
 from starqe.experiments import REGIMES, ROWS, TABLES, Settings, open_work, regime_recipe, reproduce
 from starqe.experiments.model_tables import against_paper, exchange_anchors
@@ -125,6 +127,7 @@ def test_several_seeds_become_a_mean_with_its_deviation(work: Path) -> None:
     assert {row.seed for row in report.rows} == {0, 1}
     assert all(" ± " in cell for grid in report.grids for _, cells in grid.lines for cell in cells)
     assert report.provenance["seeds"] == "0, 1"
+    assert report.verdicts[-1].claim.startswith("deviations over seeds are about one point")
 
 
 @pytest.mark.full
@@ -309,6 +312,13 @@ def test_a_row_about_generalisation_sees_its_own_queries_only_and_by_passes(regi
     assert ours.model.weighting == ("symmetric" if ours.train.shapes == ("1p",) else "attention")
 
 
+@pytest.mark.parametrize("regime", [*ROWS["seeds"].values(), *ROWS["pooling"].values(), *ROWS["qualifiers"].values()])
+def test_the_rows_of_several_seeds_see_equally_many_queries_of_the_same_shapes_and_nothing_else(regime: str) -> None:
+    ours, starqe = regime_recipe(regime, 0).train.model_dump(), regime_recipe("starqe-plain", 0).train.model_dump()
+    assert {key for key in ours if ours[key] != starqe[key]} <= {"variant"}
+    assert (ours["one_hop"], ours["varied_per_shape"], ours["shapes"]) == ("none", 0, tuple(SHAPES))
+
+
 def test_passes_count_how_often_the_queries_of_a_shape_were_seen() -> None:
     config = preset("starqe-fast").train.model_copy(update={"queries_per_shape": 10, "pool_per_shape": 60})
     assert passes(config, {"1p": 8, "2p": 40, "3p": 1000}, 6.0) == {"1p": 6.0, "2p": 1.5, "3p": 1.0}  # 3p draws from a pool of 60
@@ -323,6 +333,15 @@ def test_the_passes_of_a_row_are_recorded_and_reported(fresh: Path) -> None:
     pool = min(len(table), Run.open(fresh / "runs" / "mpqe-like-0").recipe.train.pool_per_shape)
     assert record["passes"] == {"1p": round(record["queries"] / pool, 2)}
     assert f"{record['queries']:,} queries (passes: 1p {record['passes']['1p']:.3g})" in report.provenance["training"]
+
+
+@pytest.mark.full
+def test_a_row_names_its_recipe_by_the_content_of_its_file(fresh: Path) -> None:
+    settings = Settings(limit=5, rows=("MPQE-like",), epochs=1)
+    report, _ = reproduce("faithfulness", fresh, settings=settings)
+    file = (fresh / "runs" / "mpqe-like-0" / "config.toml").read_bytes()
+    assert f"MPQE-like (recipe {hashlib.sha256(file).hexdigest()[:12]}) " in report.provenance["training"]
+    assert report.provenance["starqe"] == __version__
 
 
 def test_the_cells_below_the_paper_are_counted_and_named() -> None:

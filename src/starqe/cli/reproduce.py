@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Table = Literal[
     "statistics",
     "results",
+    "seeds",
     "pooling",
     "generalisation",
     "anchors",

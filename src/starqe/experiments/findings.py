@@ -4,7 +4,8 @@ The published numbers are micro averages (see docs/evaluation.md), so a finding 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,6 +17,10 @@ MANY_STEPS = ("2p", "3p", "2i-1p", "1p-2i")
 """The shapes in which a query needs more than one step."""
 EVERY_SHAPE = ("1p", "2p", "3p", "2i", "3i", "2i-1p", "1p-2i")
 HITS = ("Hits@1", "Hits@3", "Hits@10")
+COUNTED = (*HITS, "MRR", "AMRI")
+"""The metrics of the paper's tables with deviations."""
+ABOUT_ONE = 1.5
+"""The median deviation, in points, that still counts as about one."""
 
 Value = Callable[..., float]
 """Returns the number of a row, a shape and a metric (MRR if left out): protocol paper, the mean over seeds; NaN if it was not run."""
@@ -283,6 +288,24 @@ def verdicts(table: str, rows: Sequence[Row]) -> list[Verdict]:
         return value
 
     return [by_both({average: finding.judge(value_by(average)) for average in AVERAGES}) for finding in FINDINGS.get(table, ())]
+
+
+def deviations(rows: Sequence[Row], trained: Collection[str]) -> list[Verdict]:
+    """Judges, for the rows of several seeds, that their deviations are about one point; returns nothing for a single seed."""
+    claim = f"deviations over seeds are about one point: their median over rows, shapes and metrics is at most {ABOUT_ONE:g}"
+    merged = over_seeds([row for row in rows if row.protocol == "paper" and row.name in trained and row.shape in EVERY_SHAPE])
+    judged = {}
+    for average in AVERAGES:
+        found = [(row, row.deviation) for row in merged if row.average == average and row.metric in COUNTED and row.deviation is not None]
+        if not found:
+            return []
+        parts = {name: [deviation for row, deviation in found if row.name == name] for name in trained}
+        medians = ", ".join(f"{name} {statistics.median(of):.2f}" for name, of in parts.items() if of)
+        most, largest = max(found, key=lambda pair: pair[1])
+        middle = statistics.median(deviation for _, deviation in found)
+        numbers = f"medians: {medians}, all {middle:.2f}; the largest: {most.name} {most.shape} by {most.metric} {largest:.2f}"
+        judged[average] = Verdict(claim, middle <= ABOUT_ONE, numbers)
+    return [by_both(judged)]
 
 
 def by_both(judged: Mapping[str, Verdict]) -> Verdict:

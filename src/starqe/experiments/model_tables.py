@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from starqe.experiments.findings import verdicts
+from starqe.experiments.findings import deviations, verdicts
 from starqe.experiments.oracle_table import oracle_rows
 from starqe.experiments.plots import SHOWN, bars
 from starqe.experiments.regimes import ROWS
@@ -21,6 +21,10 @@ from starqe.measure.rows import ALL, AVERAGE, Row, over_seeds
 from starqe.queries import SHAPES, QueryTable, load_queries, tables_of
 
 NOT_RUN = "not run"
+_OWN_QUERIES = (
+    "Every row sees the training queries of its shapes and nothing else: no auxiliary queries, as in the paper. The last weights "
+    "are evaluated, not those of the best validation."
+)
 
 
 @dataclass(frozen=True)
@@ -44,17 +48,22 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         oracle=True,
         notes=("The published Oracle numbers are micro averages; they come from two sources of frequencies, which are two rows here.",),
     ),
+    "seeds": ModelTable(
+        "The rows of the main table with several seeds each, trained briefly",
+        compared_with="results",
+        notes=("The published deviations are over five seeds.", _OWN_QUERIES),
+    ),
     "pooling": ModelTable(
         "Zero Layers with and without the relations in its pooling",
         compared_with="results",
-        notes=("The paper has no numbers for this experiment, only the finding in words; Zero Layers has those of the main results.",),
+        notes=(
+            "The paper has no numbers for this experiment, only the finding in words; Zero Layers has those of the main results.",
+            _OWN_QUERIES,
+        ),
     ),
     "generalisation": ModelTable(
         "Generalisation: trained on some shapes, evaluated on all",
-        notes=(
-            "Every row sees the training queries of its shapes and nothing else: no auxiliary queries, as in the paper. The last weights "
-            "are evaluated, not those of the best validation.",
-        ),
+        notes=(_OWN_QUERIES,),
     ),
     "anchors": ModelTable(
         "Which rows use the anchors: the same queries with the anchors of others",
@@ -102,7 +111,7 @@ def model_report(work: WorkFolder, table: str) -> Report:
         grids(shown),
         grids([row for row in shown if row.metric in SHOWN and row.protocol == "paper"], stacked=True),
         bars(shown),
-        verdicts(table, rows),
+        [*verdicts(table, rows), *deviations(rows, trained)],
         [
             *unequal(work, table),
             *against_paper(rows, trained),

@@ -40,7 +40,7 @@ def qualifier_report(work: WorkFolder) -> Report:
     reasons = train_missing(work, "qualifiers")
     rows: list[ImpactRow] = []
     for seed in work.seeds:
-        rows += _rows(work, ("starqe", seed))
+        rows += _rows(work, (ROWS["qualifiers"]["StarQE"], seed))
     rows = [replace(row, paper=_published(work, row)) for row in rows]
     merged = over_seeds(rows)
     micro = [row for row in merged if row.average == COMPARED]

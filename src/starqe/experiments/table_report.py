@@ -1,5 +1,6 @@
 """A reproduced table: its numbers in every format, verdicts on the paper's findings, and provenance."""
 
+import hashlib
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +10,10 @@ from typing import Any
 
 import torch
 
+from starqe import __version__
+from starqe.config import to_toml
 from starqe.experiments.findings import Verdict
-from starqe.experiments.train_rows import finished
-from starqe.experiments.version import version_text
+from starqe.experiments.train_rows import finished, row_recipe
 from starqe.experiments.work_folder import WorkFolder, write_json
 from starqe.folders import new_file
 from starqe.measure.paper import WD50K
@@ -77,14 +79,14 @@ class Report:
 
 
 def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sample: str = "") -> dict[str, str]:
-    """Describes where the numbers come from: version, machine, graph, recipes, minutes, sample.
+    """Describes where the numbers come from: version, graph, recipes, minutes, sample, machine.
 
     Args:
         work: The folder.
         trained: The rows that are trained, with their regimes.
         sample: The evaluated queries, in words.
     """
-    found = {"starqe": version_text()}
+    found = {"starqe": __version__}
     graph = "WD50K" if work.graph.fingerprint == WD50K else "the embedded graph" if work.tiny else "a graph"
     found["graph"] = f"{graph}, fingerprint {work.graph.fingerprint[:12]}"
     if trained:
@@ -104,7 +106,7 @@ def provenance(work: WorkFolder, trained: Mapping[str, str] | None = None, sampl
 
 def _made_by(record: Mapping[str, Any]) -> str:
     made_by = record.get("starqe", "")
-    return f" (by starqe {made_by})" if made_by and made_by != version_text() else ""
+    return f" (by starqe {made_by})" if made_by and made_by != __version__ else ""
 
 
 def _passes(record: Mapping[str, Any]) -> str:
@@ -120,4 +122,12 @@ def _trained(work: WorkFolder, row: str, regime: str) -> str:
         else "not run"
         for _, record in records
     ]
-    return f"{row} {' / '.join(texts)}"
+    return f"{row} (recipe {recipe_id(work, regime)}) {' / '.join(texts)}"
+
+
+def recipe_id(work: WorkFolder, regime: str) -> str:
+    """Names the recipe of a row by its content: the first digits of the SHA-256 of the ``config.toml`` of its run with seed 0.
+
+    A commit would not last: its name changes when the history is rewritten.
+    """
+    return hashlib.sha256(to_toml(row_recipe(work, (regime, 0))).encode()).hexdigest()[:12]

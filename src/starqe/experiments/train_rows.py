@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from starqe import __version__
 from starqe.errors import InputError, MeasureError, QueryError, TrainingError, UnsupportedError
 from starqe.experiments.regimes import REGIMES, ROWS, regime_recipe
-from starqe.experiments.version import version_text
 from starqe.experiments.work_folder import WorkFolder, read_json, write_json
 from starqe.learn import Lesson, QueryLesson, Recipe, Run, RunFolder, Trainer
 from starqe.learn.config import TrainConfig
@@ -168,7 +168,7 @@ def train_to_the_end(
         "best_epoch": counters.best_epoch,
         **trainer.best_validation,
         "granted": minutes,
-        "starqe": version_text(),
+        "starqe": __version__,
         "threads": torch.get_num_threads(),
         "device": str(trainer.device),
         **more(counters.queries),
