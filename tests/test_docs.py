@@ -147,3 +147,10 @@ def test_links_between_pages_lead_somewhere(document: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("table", sorted((ROOT / "docs" / "tables").glob("*.md")), ids=lambda table: table.name)
+def test_a_table_names_its_version_and_no_commit_which_may_be_gone(table: Path) -> None:
+    text = table.read_text(encoding="utf-8")
+    assert re.search(r"^- starqe: \d+\.\d+\.\d+$", text, re.MULTILINE)
+    assert not re.search(r"\bcommit\b", text)
