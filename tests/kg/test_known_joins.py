@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.kg import Statement, graph_of
+from starqe.kg.known import MANY
 
 # Ids by text: a b c u v are 0 … 4, p r s are 0 … 2. Rows in order: a r b {}, a r b {p: u, p: v}, a r c {p: v}, a s b {}.
 GRAPH = graph_of(
@@ -43,6 +44,30 @@ def test_have_pair_asks_each_statement_for_its_own_pair():
         True,
     ]
     assert known.have_pair(np.array([1, 1]), np.array([2, 0]), np.array([4, 0])).tolist() == [False, False]
+
+
+def test_many_look_ups_at_once_equal_one_after_the_other():
+    known, random = GRAPH.known(["train", "valid"]), np.random.default_rng(0)
+    head, relation, tail, value = (random.integers(0, most, 2 * MANY) for most in (5, 3, 5, 5))
+    rows, each = random.choice(known.rows, 2 * MANY), range(2 * MANY)
+
+    def pairs(found, first=0):
+        return list(zip((found[0] + first).tolist(), found[1].tolist(), strict=True))
+
+    for side in ("head", "tail"):
+        one_by_one = [pair for i in each for pair in pairs(known.expand(side, head[i : i + 1], relation[i : i + 1]), i)]
+        assert len(one_by_one) > 100
+        assert pairs(known.expand(side, head, relation)) == one_by_one
+        assert known.counts(side, head, relation).tolist() == [known.count(side, head[i : i + 1], relation[i : i + 1]) for i in each]
+        found, drawn = known.draw(side, head, random)
+        assert found.tolist() == [i for i in each if len(known.at(side, head[i]))]
+        assert (getattr(GRAPH, side)[drawn] == head[found]).all()
+    assert pairs(known.find(head, relation, tail)) == [
+        pair for i in each for pair in pairs(known.find(head[i : i + 1], relation[i : i + 1], tail[i : i + 1]), i)
+    ]
+    has = [bool(known.have_pair(rows[i : i + 1], relation[i : i + 1], value[i : i + 1])[0]) for i in each]
+    assert any(has)
+    assert known.have_pair(rows, relation, value).tolist() == has
 
 
 def test_look_ups_where_nothing_is_known_find_nothing():

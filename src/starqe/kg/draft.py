@@ -17,6 +17,7 @@ from starqe.kg.literals import NO_LITERALS, Literals
 from starqe.kg.statement import SPLITS, Statement, field_text
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import BoolArray, IntArray, Ragged
+from starqe.texts import TextArray, alike, as_bytes, text_array
 
 Kind = Literal["entity", "relation"]
 LabelKey = tuple[str, str, Kind | None]
@@ -61,7 +62,7 @@ class Draft:
         main = codes[starts], codes[starts + 1], codes[starts + 2]
         self.add_numbers(fields.dictionary, *main, Ragged.of_counts((lengths - 3) // 2, codes[of_pair].reshape(-1, 2)), split)
 
-    def add_numbers(self, words: pa.StringArray, head: IntArray, relation: IntArray, tail: IntArray, pairs: Ragged, split: str) -> None:
+    def add_numbers(self, words: TextArray, head: IntArray, relation: IntArray, tail: IntArray, pairs: Ragged, split: str) -> None:
         """Adds well-formed statements by the numbers of their words; each word occurs once, and may be used by none."""
         if not len(head):
             return
@@ -97,7 +98,7 @@ class Draft:
         if not len(self):
             raise InputError("a graph has at least one statement, found none")
         whole = self._whole()
-        order = pc.sort_indices(whole.words.cast(pa.binary())).to_numpy()
+        order = pc.sort_indices(as_bytes(whole.words)).to_numpy()
         values, value_ids = _numbered(whole.words, order, [whole.head, whole.tail, whole.pairs[:, 1]])
         relations, relation_ids = _numbered(whole.words, order, [whole.relation, whole.pairs[:, 0]])
         # The keys of literals begin with a control character, so they come first; their ids come last.
@@ -125,12 +126,12 @@ class Draft:
             return self._levels[1][0]
         return parts[0]
 
-    def _labels_of(self, *vocabularies: pa.StringArray) -> list[dict[str, dict[int, str]]]:
+    def _labels_of(self, *vocabularies: TextArray) -> list[dict[str, dict[int, str]]]:
         """Returns the labels of entities and relations; one without a label takes that of unknown kind, or of the other kind."""
         if not self.labels:
             return [{}, {}]
-        keys = pa.array([identifier for identifier, _, _ in self.labels], pa.string())
-        ids = [pc.fill_null(pc.index_in(keys, vocabulary), -1).to_pylist() for vocabulary in vocabularies]
+        keys = text_array([identifier for identifier, _, _ in self.labels])
+        ids = [pc.fill_null(pc.index_in(keys.cast(vocabulary.type), vocabulary), -1).to_pylist() for vocabulary in vocabularies]
         self.idle_labels = sum(entity < 0 and relation < 0 for entity, relation in zip(*ids, strict=True))
         found: list[dict[str, dict[int, str]]] = []
         for kind, of_kind in zip(("entity", "relation"), ids, strict=True):
@@ -149,7 +150,7 @@ class Draft:
 class _Part:
     """Some statements by numbers of their words. S statements · P pairs · W words."""
 
-    words: pa.StringArray  # (W,), each once
+    words: TextArray  # (W,), each once
     head: IntArray  # (S,) int32
     relation: IntArray  # (S,)
     tail: IntArray  # (S,)
@@ -160,7 +161,7 @@ class _Part:
 
 def _merged(parts: Sequence[_Part]) -> _Part:
     """Lays parts end to end, with one numbering of their words."""
-    words = pa.chunked_array([part.words for part in parts]).dictionary_encode()
+    words = pa.chunked_array(alike([part.words for part in parts])).dictionary_encode()
     numbers = [chunk.indices.to_numpy() for chunk in words.chunks]
     assert len(numbers) == len(parts)
     numbered = {
@@ -171,7 +172,7 @@ def _merged(parts: Sequence[_Part]) -> _Part:
     return _Part(words.chunks[-1].dictionary, split=split, counts=counts, **numbered)
 
 
-def _numbered(words: pa.StringArray, order: IntArray, used: Sequence[IntArray]) -> tuple[pa.StringArray, IntArray]:
+def _numbered(words: TextArray, order: IntArray, used: Sequence[IntArray]) -> tuple[TextArray, IntArray]:
     """Returns the words that some columns use, in this order, and the place of each word among them (for others, any number)."""
     is_used: BoolArray = np.zeros(len(words), bool)
     for column in used:

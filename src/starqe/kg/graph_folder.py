@@ -30,6 +30,7 @@ from starqe.kg.statement import SPLITS
 from starqe.kg.vocabulary import LabelColumn, Vocabulary
 from starqe.ragged import IntArray, Ragged
 from starqe.remote import address, local_copy, replaced
+from starqe.texts import parts
 
 FORMAT, VERSION = "starqe graph", 2
 WITHOUT_LITERALS = 1
@@ -93,8 +94,8 @@ def save_graph(graph: Graph, folder: Path, overwrite: bool = False, replaces: Ma
     tables: dict[str, list[Any]] = {
         "statements": [graph.head, graph.relation, graph.tail, graph.split],
         "pairs": [graph.pairs.owner, graph.pair_relation, graph.pair_value],
-        "entities": [graph.entities.identifiers],
-        "relations": [graph.relations.identifiers],
+        "entities": [pa.chunked_array(parts(graph.entities.identifiers))],
+        "relations": [pa.chunked_array(parts(graph.relations.identifiers))],
         "labels": _label_columns(graph),
     }
     schemas = dict(SCHEMAS)
@@ -126,7 +127,7 @@ def _label_columns(graph: Graph) -> list[Any]:
     if not columns:
         return [()] * 4
     kinds, languages = (pa.concat_arrays([pa.repeat(one[place], len(one[2])) for one in columns]) for place in (0, 1))
-    texts = pa.chunked_array([column.texts.column for _, _, column in columns])
+    texts = pa.chunked_array([part for _, _, column in columns for part in parts(column.texts.column)])
     return [kinds, np.concatenate([column.ids for _, _, column in columns]), languages, texts]
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from starqe.kg.graph import Graph
 
 Side = Literal["head", "tail"]
+MANY = 256
+"""From this number on, codes are looked up in their order: neighbours share the part of a large index that is in the cache."""
 
 
 class Known:
@@ -107,8 +109,8 @@ class Known:
     def counts(self, side: Side, nodes: IntArray, relation: int | IntArray) -> IntArray:
         """Counts the matches that `expand` would find for every node: (n,)."""
         keys, _ = self._side_index(side)
-        codes = self._codes(nodes, relation)
-        return np.asarray(keys.searchsorted(codes, "right") - keys.searchsorted(codes))
+        first, last = _bounds(keys, self._codes(nodes, relation))
+        return last - first
 
     def find(self, head: IntArray, relation: int | IntArray, tail: IntArray) -> tuple[IntArray, IntArray]:
         """Finds, for every main triple, the statements that have it.
@@ -118,7 +120,7 @@ class Known:
         """
         starts, keys, rows = self._triple_index
         codes = self._codes(head, relation)
-        place = np.searchsorted(starts, codes)
+        place = _places(starts, codes)
         exists = np.flatnonzero(starts[np.minimum(place, len(starts) - 1)] == codes) if len(starts) else np.empty(0, np.int64)
         position, found = matches((keys, rows), place[exists] * self.graph.value_count + tail[exists])
         return exists[position], found
@@ -129,9 +131,9 @@ class Known:
         if not len(codes):
             return np.zeros(len(rows), bool)
         wanted = self._codes(value, relation)
-        place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        place = np.minimum(_places(codes, wanted), len(codes) - 1)
         owned = place * len(self.graph) + rows
-        owned_by_row = keys[np.minimum(np.searchsorted(keys, owned), len(keys) - 1)] == owned
+        owned_by_row = keys[np.minimum(_places(keys, owned), len(keys) - 1)] == owned
         return np.asarray(owned_by_row & (codes[place] == wanted))
 
     def have_pairs(
@@ -168,7 +170,7 @@ class Known:
             Positions in ``nodes`` and statement rows, of the same length: one pair for each node that has a statement.
         """
         keys, rows = self._head_index if side == "head" else self._tail_index
-        first, last = np.searchsorted(keys, nodes), np.searchsorted(keys, nodes, "right")
+        first, last = _bounds(keys, nodes)
         found = np.flatnonzero(last > first)
         return found, rows[random.integers(first[found], last[found])]
 
@@ -276,7 +278,27 @@ def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray
         Positions in ``codes`` and rows, of the same length: one pair for each entry.
     """
     keys, rows = index
-    first = keys.searchsorted(codes)
-    counts = keys.searchsorted(codes, "right") - first
-    found = Ragged.ranges(first, counts)
+    first, last = _bounds(keys, codes)
+    found = Ragged.ranges(first, last - first)
     return found.owner, rows[found.items]
+
+
+def _bounds(keys: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns where each code begins and ends in an array of sorted keys: (n,), (n,)."""
+    if len(codes) < MANY:
+        return np.asarray(keys.searchsorted(codes)), np.asarray(keys.searchsorted(codes, "right"))
+    order = np.argsort(codes)
+    first, last = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64)
+    ascending = codes[order]
+    first[order], last[order] = keys.searchsorted(ascending), keys.searchsorted(ascending, "right")
+    return first, last
+
+
+def _places(keys: IntArray, codes: IntArray) -> IntArray:
+    """Returns where each code begins in an array of sorted keys: (n,)."""
+    if len(codes) < MANY:
+        return np.asarray(keys.searchsorted(codes))
+    order = np.argsort(codes)
+    first = np.empty(len(codes), np.int64)
+    first[order] = keys.searchsorted(codes[order])
+    return first

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from starqe.kg.literal import NUMBERS, TIMES, Literal
 from starqe.ragged import FloatArray, IntArray
+from starqe.texts import TextArray, text_array
 
 SCHEMA = pa.schema(
     [
@@ -30,8 +31,8 @@ class Literals:
     In a graph with E entities, the literal at place i has the id E + i. So the ids of entities do not depend on literals.
     """
 
-    def __init__(self, keys: Iterable[str] | pa.StringArray = ()) -> None:
-        self.keys = keys if isinstance(keys, pa.StringArray) else pa.array(sorted(set(keys), key=str.encode), pa.string())
+    def __init__(self, keys: Iterable[str] | TextArray = ()) -> None:
+        self.keys = keys if isinstance(keys, TextArray) else text_array(sorted(set(keys), key=str.encode))
         """The keys of the literals, ascending by their bytes."""
 
     def __len__(self) -> int:
@@ -102,7 +103,7 @@ class Literals:
             Literal(lexical, datatype, language, unit, None if precision != precision else precision, *more).key
             for lexical, datatype, language, unit, precision, *more in zip(*(columns[name] for name in names), strict=True)
         ]
-        return cls(pa.array(keys, pa.string()))
+        return cls(text_array(keys))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starqe.errors import StorageError
+from starqe.texts import TextArray, combined
 
 SMALL, MOST_RATIO = 2**28, 200
 """The limit of a file in memory: this number of bytes, or this multiple of its size on disk."""
@@ -82,7 +83,7 @@ def _size_in_memory(file: pq.ParquetFile) -> int:
     return size
 
 
-def strings(column: pa.ChunkedArray, path: Path, renew: str) -> pa.StringArray:
+def strings(column: pa.ChunkedArray, path: Path, renew: str) -> TextArray:
     """Returns a column of strings that was read as dictionaries, unless the strings would be too large.
 
     Raises:
@@ -95,4 +96,4 @@ def strings(column: pa.ChunkedArray, path: Path, renew: str) -> pa.StringArray:
     _check_size(path, needed, renew)
     if column.null_count:
         raise StorageError(f"{path}: damaged (a string is missing). {renew}")
-    return column.cast(pa.string()).combine_chunks()
+    return combined(column.cast(pa.string()))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from starqe.ragged import FloatArray, IntArray
+from starqe.texts import joined_bytes
 
 LONGEST = 200
 """The maximum number of characters of a search text."""
@@ -192,15 +193,6 @@ def short_forms(identifiers: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(
         identifiers, may_be, pa.array([short_form(one) for one in identifiers.filter(may_be).to_pylist()], pa.string())
     )
-
-
-def joined_bytes(texts: pa.StringArray) -> memoryview:
-    """Returns all texts of a column, one after the other, without copying them."""
-    _, offsets, data = texts.buffers()
-    if not len(texts) or data is None:
-        return memoryview(b"")
-    ends = np.frombuffer(offsets, np.int32)
-    return memoryview(data)[ends[texts.offset] : ends[texts.offset + len(texts)]]
 
 
 def _compact(places: IntArray) -> IntArray:

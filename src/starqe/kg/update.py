@@ -19,6 +19,7 @@ from starqe.kg.graph import Graph, canonical, part_about, split_codes
 from starqe.kg.literals import Literals
 from starqe.kg.vocabulary import Vocabulary
 from starqe.ragged import BoolArray, IntArray, Ragged
+from starqe.texts import TextArray
 
 Key = tuple[int, ...]
 """A statement without its split: head, relation, tail, then its sorted pairs."""
@@ -240,7 +241,7 @@ class _Columns:
         return [places.get(key, []) for key in wanted.keys()]  # noqa: SIM118  not a dict
 
 
-def _translation(ids: dict[str, int], other: pa.StringArray, used: list[IntArray], grow: bool, first: int = 0) -> IntArray:
+def _translation(ids: dict[str, int], other: TextArray, used: list[IntArray], grow: bool, first: int = 0) -> IntArray:
     """Returns the id of each name of another graph; -1 if it has none, or if no statement uses it. New ids begin with ``first``."""
     table = np.full(len(other), -1, np.int32)
     found = np.unique(np.concatenate(used))
@@ -321,7 +322,7 @@ def _labelled(old: Vocabulary, ids: Mapping[str, int], labels: Mapping[LabelKey,
                 continue
             by_id[ids[name]] = text
             changed.add((language, ids[name]))
-    return Vocabulary(pa.array(ids, pa.string()), after), len(changed)
+    return Vocabulary(ids, after), len(changed)
 
 
 def _held_out(graph: Graph, whole: _Numbers, old: int) -> int:

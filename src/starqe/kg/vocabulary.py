@@ -1,7 +1,6 @@
-"""The vocabulary: identifiers, their ids, and labels. Texts stay in Arrow's memory: reading one makes no Python object for the others."""
+"""The vocabulary: identifiers, their ids, and labels."""
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -10,57 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from starqe.errors import InputError
-from starqe.kg.search import NameSearch, joined_bytes, short_form, short_forms
+from starqe.kg.search import NameSearch, short_form, short_forms
 from starqe.ragged import IntArray
+from starqe.texts import TextArray, Texts, joined_bytes, parts, text_array
 
 _LISTED = 10  # the number of candidates that an error names
-_HASHED = 1 << 18  # the number of identifiers that are hashed at a time
 
 Labels = Mapping[str, Mapping[int, str]]
 """Language tag -> id -> label; the tag is empty for a label without a language."""
 
 
-class Texts:
-    """Reads single texts of a column, and finds the place of one by binary search; each text occurs once."""
-
-    def __init__(self, column: pa.StringArray) -> None:
-        self.column = column
-        _, offsets, data = column.buffers()
-        whole = np.frombuffer(offsets, np.int32) if offsets is not None and offsets.size else np.zeros(1, np.int32)
-        self._ends = whole[column.offset : column.offset + len(column) + 1].data
-        self._data = memoryview(data if data is not None else b"")
-
-    def __len__(self) -> int:
-        return len(self.column)
-
-    def __getitem__(self, place: int) -> str:
-        return str(self._data[self._ends[place] : self._ends[place + 1]], "utf-8")
-
-    def _bytes(self, place: int) -> bytes:
-        return bytes(self._data[self._ends[place] : self._ends[place + 1]])
-
-    def find(self, text: str) -> int | None:
-        """Returns the place of a text, or None."""
-        wanted, order = text.encode(errors="surrogatepass"), self._order
-        if order is None:
-            place = bisect_left(range(len(self)), wanted, key=self._bytes)
-        else:
-            among = bisect_left(range(len(self)), wanted, key=lambda one: self._bytes(order[one]))
-            place = order[among] if among < len(self) else len(self)
-        return place if place < len(self) and self._bytes(place) == wanted else None
-
-    @cached_property
-    def _order(self) -> memoryview | None:
-        """The places in the order of the bytes of their texts; None if they are in this order."""
-        if pc.all(pc.less(self.column[:-1].cast(pa.binary()), self.column[1:].cast(pa.binary()))).as_py() is not False:
-            return None
-        return memoryview(pc.sort_indices(self.column.cast(pa.binary())).to_numpy().astype(np.int32))
-
-
 class LabelColumn(Mapping[int, str]):
     """The labels of one language: a mapping of ids to texts."""
 
-    def __init__(self, ids: IntArray, texts: pa.StringArray) -> None:
+    def __init__(self, ids: IntArray, texts: TextArray) -> None:
         """Takes ids in any order; of several labels of one id, the last one counts."""
         if (ids[1:] <= ids[:-1]).any():
             order = np.argsort(ids, kind="stable")
@@ -74,7 +36,7 @@ class LabelColumn(Mapping[int, str]):
         """Makes a column of any mapping."""
         if isinstance(labels, LabelColumn):
             return labels
-        return cls(np.fromiter(labels, np.int64, len(labels)), pa.array(labels.values(), pa.string()))
+        return cls(np.fromiter(labels, np.int64, len(labels)), text_array(labels.values()))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -99,8 +61,8 @@ class Vocabulary:
     graph appends new identifiers, so that the ids of the others do not change.
     """
 
-    def __init__(self, identifiers: Iterable[str] | pa.StringArray, labels: Labels | None = None) -> None:
-        self._identifiers = identifiers if isinstance(identifiers, pa.StringArray) else pa.array(identifiers, pa.string())
+    def __init__(self, identifiers: Iterable[str] | TextArray, labels: Labels | None = None) -> None:
+        self._identifiers = text_array(identifiers)
         self.labels: Labels = {tag: LabelColumn.of(by_id) for tag, by_id in (labels or {}).items() if by_id}
 
     def __len__(self) -> int:
@@ -113,7 +75,7 @@ class Vocabulary:
         return self._texts.find(identifier) is not None
 
     @property
-    def identifiers(self) -> pa.StringArray:
+    def identifiers(self) -> TextArray:
         """The identifiers as an Arrow column, at the position of their ids."""
         return self._identifiers
 
@@ -153,11 +115,9 @@ class Vocabulary:
     def search(self) -> NameSearch:
         """The search of ids by label, by identifier and by the last part of an IRI."""
         columns = [LabelColumn.of(by_id) for by_id in self.labels.values()]
-        names = [pa.array(np.arange(len(self), dtype=np.int32)), *(pa.array(column.ids) for column in columns)]
-        return NameSearch(
-            pa.chunked_array([short_forms(self._identifiers), *(column.texts.column for column in columns)], pa.string()),
-            pa.chunked_array(names, pa.int32()).to_numpy(),
-        )
+        names = [*map(short_forms, parts(self._identifiers)), *(part for column in columns for part in parts(column.texts.column))]
+        ids = np.concatenate([np.arange(len(self), dtype=np.int32), *(column.ids for column in columns)])
+        return NameSearch(pa.chunked_array(names, pa.string()), ids)
 
     def find(self, text: str, count: int = 10) -> list[int]:
         """Returns ids for completion: those whose label or identifier begins with a text, or has a word that does."""
@@ -225,9 +185,8 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash of the identifiers in their order; labels do not count."""
         digest = hashlib.sha256()
-        for start in range(0, len(self), _HASHED):
-            lines = pc.binary_join_element_wise(self._identifiers.slice(start, _HASHED), "", "\n")
-            digest.update(joined_bytes(lines))
+        for part in parts(self._identifiers):
+            digest.update(joined_bytes(pc.binary_join_element_wise(part, "", "\n")))
         return digest.hexdigest()
 
 

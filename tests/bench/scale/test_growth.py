@@ -71,6 +71,18 @@ def test_wrong_numbers_and_steps_are_refused(tmp_path):
         bench_scale(tmp_path, [1_000], threads=0)
 
 
+def test_the_fastest_of_three_runs_counts_with_the_memory_of_the_first(monkeypatch, tmp_path):
+    times = iter([3.0, 1.0, 2.0, 5.0])
+    monkeypatch.setitem(STEPS, "draw", lambda _: {"units": 1_000_000, "unit_cpu_seconds": next(times)})
+    memory = iter([7_000_000, 9_000_000, 9_000_000, 9_000_000])
+    monkeypatch.setattr(scale_steps, "_peak", lambda: next(memory))
+    found = measured("draw", Size(tmp_path, 1_000, 0, 1.0))
+    assert (found["cpu_us_per_unit"], found["peak_mb"], next(times)) == (1.0, 7, 5.0)
+    monkeypatch.setattr(scale_steps, "REPEATED_UNTIL", 0.0)
+    times = iter([3.0, 1.0])
+    assert measured("draw", Size(tmp_path, 1_000, 0, 1.0))["cpu_us_per_unit"] == 3.0
+
+
 @pytest.mark.full
 def test_every_step_of_a_small_world_reports_what_it_measured(tmp_path, monkeypatch):
     pytest.importorskip("faiss", reason="needs the extra index")

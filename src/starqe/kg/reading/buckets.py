@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from starqe.errors import InputError
 from starqe.kg.graph import Graph, canonical
@@ -92,7 +91,7 @@ def _with_entities(graph: Graph, value: IntArray, names: list[str]) -> Graph:
     missing = [-1] * len(graph.literals)
     new = np.array([*(ids[name] for name in graph.entities), *missing, *(ids[name] for name in names)], np.int64)
     labels = {language: {int(new[id_]): text for id_, text in by_id.items()} for language, by_id in graph.entities.labels.items()}
-    vocabulary = Vocabulary(pa.array(unique, pa.string()), labels)
+    vocabulary = Vocabulary(unique, labels)
     tail, pair_value = new[value[: len(graph)]], new[value[len(graph) :]]
     rows = np.flatnonzero(tail >= 0)
     pairs = Ragged(graph.pairs.offsets, np.stack([graph.pair_relation, pair_value], axis=1)).take(rows)

@@ -143,10 +143,10 @@ class Rules:
             codes, place = np.unique(getattr(self, step), return_inverse=True)
             texts = [("", "", "") if code == ABSENT else self._texts(int(code)) for code in codes]
             columns += [pa.array([text[part] for text in texts], pa.string()).take(pa.array(place)) for part in range(3)]
-        names = pa.concat_arrays([self.graph.entities.identifiers, pa.array([""], pa.string())])
         for node in NODES:
             ids = getattr(self, node)
-            columns.append(names.take(pa.array(np.where(ids == ABSENT, len(self.graph.entities), ids))))
+            names = self.graph.entities.identifiers.take(pa.array(np.where(ids == ABSENT, 0, ids))).cast(pa.string())
+            columns.append(pc.if_else(pa.array(ids == ABSENT), "", names))
         columns += [pa.array(self.support, pa.int64()), pa.array(self.body, pa.int64()), pa.array(self.confidence, pa.float64())]
         weight = repr(self.weight).encode()
         about = {ABOUT: json.dumps({"format": FORMAT, "version": VERSION}), WEIGHT: weight, CHECKSUM: _checksum(weight, columns)}
