@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,18 @@ def test_a_fitted_run_is_not_overwritten_and_a_resumed_one_is_of_the_same_graph(
     weights = (fitted / "weights.safetensors").read_bytes()
     assert fit(town(), fitted, minutes=0.05, resume=True).graph.fingerprint == with_validation(town()).fingerprint
     assert (fitted / "weights.safetensors").read_bytes() == weights
+
+
+@pytest.mark.full
+def test_the_time_of_a_large_graph_is_planned_without_asking_untrained_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: dict[str, dict[str, Any]] = {}
+    measured: list[CalibrationCosts] = []
+    costs = prepare.calibration_costs
+    monkeypatch.setattr(prepare, "calibration_costs", lambda *models: measured.append(costs(*models)) or measured[-1])
+    monkeypatch.setattr(prepare, "LARGE", len(town().entities) - 1)
+    fit(town(), tmp_path / "run", minutes=0.1, note=lambda stage, line: stages.setdefault(stage, {}).update(line))
+    assert stages[prepare.DRAWING]["calibration_seconds"] == pytest.approx(6 * prepare.CALIBRATION_SHARE)
+    assert len(measured) == 1, "only the trained models are measured"
 
 
 def test_calibration_takes_as_many_queries_as_the_time_that_is_left_allows() -> None:

@@ -228,8 +228,10 @@ def _fit_models(
     predictor_validation = _predictor_validation(untrained_one_hop, run.graph, predictor.recipe.train.validation_questions)
     lesson = QueryLesson(run, queries, _first(validation, validated))
     baselines = lesson.baseline().get("average"), questions.baseline().get("average")
-    costs = calibration_costs(untrained, untrained_one_hop, run.graph, validation)
-    _, calibration = calibration_queries(validation, costs, CALIBRATION_SHARE * budget)
+    calibration = CALIBRATION_SHARE * budget
+    if len(run.graph.entities) <= LARGE:  # beyond, an untrained model is several times as slow as a trained one, which has an index
+        costs = calibration_costs(untrained, untrained_one_hop, run.graph, validation)
+        _, calibration = calibration_queries(validation, costs, calibration)
     drawing = time.perf_counter() - began
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}

@@ -10,7 +10,9 @@ from starqe.errors import StorageError
 from starqe.kg import Statement, embedded_graph, graph_of
 from starqe.learn import Trainer
 from starqe.measure.retrieval import Best, dense_blocks, retrieve
+from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import TAIL, Gaps, with_gap
+from starqe.reason.predictor import ruled
 from starqe.reason.predictor.lesson import PredictLesson
 from starqe.reason.predictor.presets import recipe_of
 from starqe.reason.predictor.ruled import STEP, UNFITTED, add_rules, fit_rule_weight
@@ -76,6 +78,23 @@ def test_rules_are_mined_from_the_splits_that_the_model_learned(run: PredictorRu
     by_words = {book.rules.words(rule): int(book.rules.body[rule]) for rule in range(len(book.rules))}
     mined = mine(alone.known(["train"]))
     assert by_words == {mined.words(rule): int(mined.body[rule]) for rule in range(len(mined))}
+
+
+def test_in_a_large_graph_the_best_entities_and_what_rules_suggest_compete(run: PredictorRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, book = run.graph, RuleBook(mine(run.graph.known(["train"])), run.graph.known(["train"]))
+    scorer, rows = PredictorScorer(run.predictor(), frozen=True), graph.known(["valid"]).rows[:40]
+    gaps, own, entities = with_gap(graph, rows, TAIL), graph.tail[rows], len(graph.entities)
+    others = Entailed(graph.known(["train", "valid"])).answers(gaps)
+    dense = ruled._ranked(scorer.entity_scores(gaps, torch.empty(len(rows), entities)), book, gaps, own, others)
+    assert dense.max() > dense[0]
+    monkeypatch.setattr(ruled, "RIVALS", entities)
+    assert ruled._listed(scorer, book, gaps, own, others) == pytest.approx(dense, rel=1e-3)
+    monkeypatch.setattr(ruled, "RIVALS", 20)
+    assert ruled._listed(scorer, book, gaps, own, others)[1:] == pytest.approx(dense[1:], rel=0.05)  # ranks beyond 20 count little
+
+    monkeypatch.setattr(ruled, "LARGE", entities - 1)
+    monkeypatch.setattr(scorer, "entity_scores", None)  # no row over all entities is computed
+    assert fit_rule_weight(scorer, book, graph) > 0
 
 
 def test_without_validation_the_weight_is_fixed(tmp_path: Path) -> None:
