@@ -126,7 +126,7 @@ def test_the_time_of_a_large_graph_is_planned_without_asking_untrained_models(tm
     monkeypatch.setattr(prepare, "calibration_costs", lambda *models: measured.append(costs(*models)) or measured[-1])
     monkeypatch.setattr(prepare, "LARGE", len(town().entities) - 1)
     fit(town(), tmp_path / "run", minutes=0.1, note=lambda stage, line: stages.setdefault(stage, {}).update(line))
-    assert stages[prepare.DRAWING]["calibration_seconds"] == pytest.approx(6 * prepare.CALIBRATION_SHARE)
+    assert stages[prepare.SAMPLING]["calibration_seconds"] == pytest.approx(6 * prepare.CALIBRATION_SHARE)
     assert len(measured) == 1, "only the trained models are measured"
 
 
