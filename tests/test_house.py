@@ -18,7 +18,7 @@ import typer
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "starqe"
-GROUND = ("errors", "config", "seed", "disk", "folders", "remote", "ragged", "deadline")
+GROUND = ("errors", "config", "seed", "disk", "folders", "remote", "ragged", "texts", "deadline")
 ROOMS = ("kg", "queries", "model", "measure", "learn", "reason", "ask", "experiments", "serve", "bench", "cli")
 """Data flows down this list, and imports only point up it."""
 MODULES = sorted(SOURCE.rglob("*.py"))

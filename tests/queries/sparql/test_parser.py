@@ -80,8 +80,8 @@ def own_tree(text: str) -> object:
 def flat(node: Tree[Token] | Token | None) -> object:
     if not isinstance(node, Tree):
         return node if node is None else places(node)
-    place = node if isinstance(node, SyntaxTree) else node.meta
-    return node.data, place.line, place.column, place.start_pos, place.end_pos, [flat(child) for child in node.children]
+    place, first = (node, node.first) if isinstance(node, SyntaxTree) else (node.meta, node.meta)
+    return node.data, first.line, first.column, place.start_pos, place.end_pos, [flat(child) for child in node.children]
 
 
 @pytest.mark.parametrize("text", TEXTS)
