@@ -60,12 +60,6 @@ class Listed:
     source: Source | None = None
     """Computes the truths of entities that are not listed; without it, they are all equal to ``rest``."""
 
-    @property
-    def most(self) -> float:
-        """The largest truth, or an upper bound on it."""
-        listed = float(self.values.amax()) if len(self.values) else 0.0
-        return listed if self.ids is None else max(listed, self.rest)
-
     def most_without(self, ids: IntArray) -> float:
         """Returns the largest truth of all but these entities, or the bound on it."""
         others = np.setdiff1d(np.arange(len(self.values)) if self.ids is None else self.ids, ids)

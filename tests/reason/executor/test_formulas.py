@@ -19,6 +19,7 @@ from starqe.reason.executor.pattern import question_of
 from starqe.reason.executor.plan import plan_of
 from tests.examples import try_many
 from tests.reason.formula_worlds import (
+    ALWAYS,
     CONJUNCTION,
     CONSTRUCTS,
     DISJUNCTION,
@@ -125,6 +126,14 @@ def truth_of(part: Part, norm: str) -> float:
     if part.kind == "any":
         assert inner[part.chosen] == max(inner)
     return truth
+
+
+def test_a_closed_part_that_no_entity_meets_leaves_nothing_open():
+    graph = graph_of(ALWAYS)
+    always = Or((Same(X, "a"), Not(Same(X, "a"))))
+    never = Query(And((Atom("a", "r", T), Not(Same(X, X)), always)), (T,))
+    found = executor_of(graph, RandomPredictor(0, 3), "product", ALL).query_truths(never)
+    assert (found.values.max().item(), found.slack.tolist()) == (0, [0])
 
 
 @settings(max_examples=25)

@@ -250,9 +250,10 @@ class Execution:
             self._drop(partial, step.child)
 
     def _close(self, step: Close, partial: Partial) -> None:
-        rows = partial.truth[step.node]
-        best = torch.tensor([float(row.best(1, self.entities)[0][0]) for row in rows])
-        most = torch.tensor([max(row.most, slack) for row, slack in zip(rows, partial.slack[step.node], strict=True)])
+        found = [row.best(1, self.entities) for row in partial.truth[step.node]]
+        best = torch.tensor([float(values[0]) for values, _, _ in found])
+        # The bound on the other entities counts only where there are others: a row may list all of them.
+        most = torch.tensor([max(rest, slack) for (_, _, rest), slack in zip(found, partial.slack[step.node], strict=True)])
         self._weigh(partial, best, torch.maximum(best, most))
         if not self._keep:
             self._drop(partial, step.node)
