@@ -129,7 +129,9 @@ class Listed:
     def negated(self, slack: float) -> "Listed":
         """Returns 1 minus the upper bound of each truth."""
         values = self.values.clamp_min(slack).neg_().add_(1)
-        return Listed(values, self.ids, 1 - slack, None if self.ids is None else lambda ids: 1 - self.at(ids).clamp_min(slack))
+        if self.ids is None or self.source is None:  # then all others have the same truth
+            return Listed(values, self.ids, 1 - max(self.rest, slack))
+        return Listed(values, self.ids, 1 - slack, lambda ids: 1 - self.at(ids).clamp_min(slack))
 
     def best(self, count: int, entities: int) -> tuple[Tensor, IntArray, float]:
         """Returns the largest truths with their entities, and an upper bound for all others. (k,), (k,)."""
