@@ -49,17 +49,14 @@ MODEL_TABLES: Mapping[str, ModelTable] = {
         notes=("The published Oracle numbers are micro averages; they come from two sources of frequencies, which are two rows here.",),
     ),
     "seeds": ModelTable(
-        "The rows of the main table with several seeds each, trained briefly",
+        "The rows of the main table with several seeds each",
         compared_with="results",
         notes=("The published deviations are over five seeds.", _OWN_QUERIES),
     ),
     "pooling": ModelTable(
         "Zero Layers with and without the relations in its pooling",
         compared_with="results",
-        notes=(
-            "The paper has no numbers for this experiment, only the finding in words; Zero Layers has those of the main results.",
-            _OWN_QUERIES,
-        ),
+        notes=("The paper has no numbers for this experiment, only the finding in words; Zero Layers has those of the main results.",),
     ),
     "generalisation": ModelTable(
         "Generalisation: trained on some shapes, evaluated on all",
