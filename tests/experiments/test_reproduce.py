@@ -29,7 +29,7 @@ from starqe.measure.rows import AVERAGE, Row
 from starqe.queries import MORE_SHAPES, SHAPES, generate, load_queries
 from tests.experiments.test_findings import MRR
 
-SMALL = Settings(budget=0.02, limit=10, sources=("all splits",), minimum=2)
+SMALL = Settings(budget=0.06, limit=10, sources=("all splits",), minimum=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
