@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starqe.errors import MeasureError
-from starqe.measure.ranks import SORT_FROM, TIES, Ranks, filtered_ranks, greater_and_equal
+from starqe.measure.ranks import SORT_FROM, TIES, Ranks, filtered_ranks, greater_and_equal, ranks_among
 from starqe.ragged import Ragged
 
 
@@ -218,3 +218,21 @@ def test_ranks_and_amri_agree_with_pykeen():
         assert sums.estimate(name, "micro").value == pytest.approx(metric(ours.realistic, ours.candidates))
         weights = 1 / np.array([len(answers[row]) for row in query])
         assert sums.estimate(name, "macro").value == pytest.approx(metric(ours.realistic, ours.candidates, weights)), name
+
+
+def test_ranks_among_listed_rivals_share_the_places_of_ties():
+    own, rivals = np.array([[3.0, 1.0], [2.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 1.0], [4.0, 3.0, 2.0, 2.0]])
+    assert ranks_among(own, rivals).tolist() == [[1.5, 4.0], [4.0, 1.0]]
+    assert ranks_among(own, rivals[:, :0]).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@given(problems())
+def test_ranks_among_all_others_are_the_filtered_ones(problem: tuple[list[list[float]], list[list[int]], list[list[int]]]):
+    scores, ranked, _ = problem
+    expected = rank(scores, ragged(*ranked)).realistic.tolist()
+    found = [
+        float(ranks_among(np.array(row)[[answer]], np.delete(np.array(row), answers))[0])
+        for row, answers in zip(scores, ranked, strict=True)
+        for answer in answers
+    ]
+    assert found == expected

@@ -83,6 +83,13 @@ def filtered_ranks(scores: "torch.Tensor", ranked: Ragged, filtered: Ragged) -> 
     return Ranks(better - above, equal - level + itself, scores.shape[1] - filtered.counts[query] + itself)
 
 
+def ranks_among(own: FloatArray, rivals: FloatArray) -> FloatArray:
+    """Computes the realistic rank of each score among the rivals of its row, which do not contain it. (…, n), (…, m) -> (…, n)."""
+    mine, others = own[..., :, None], rivals[..., None, :]
+    ranks: FloatArray = 1 + (others > mine).sum(-1) + 0.5 * (others == mine).sum(-1)
+    return ranks
+
+
 def greater_and_equal(group: IntArray, value: IntArray, of_group: IntArray, than: IntArray) -> tuple[IntArray, IntArray]:
     """Counts, for each pair of a group and a value, the members of the group with a greater and with an equal value.
 

@@ -20,6 +20,8 @@ from starqe.ragged import IntArray
 Blocks = Iterable[tuple[int, Tensor]]
 """The scores of all entities in ascending order: the first entity of each block, and (B, n) scores, which may be overwritten."""
 
+DENSE = 65_536
+"""Up to this number of entities, a row of scores for all of them is faster than lists of the best."""
 _GROUP = 16  # the best scores of groups of this many are a first bound on the best of all
 
 

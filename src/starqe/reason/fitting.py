@@ -17,8 +17,9 @@ from starqe.kg import Graph
 from starqe.measure.evaluate import Scorer
 from starqe.measure.links import GapScorer
 from starqe.measure.ranking_protocols import Task, strict
-from starqe.measure.ranks import filtered_ranks
+from starqe.measure.ranks import filtered_ranks, ranks_among
 from starqe.measure.reliability import Reliability, reliability
+from starqe.measure.retrieval import DENSE
 from starqe.model.similarity import BLOCK
 from starqe.queries import QueryTable, sample
 from starqe.queries.exact.entailed import Entailed
@@ -26,7 +27,7 @@ from starqe.queries.gaps import gaps_of
 from starqe.queries.shape import ONE_HOP
 from starqe.ragged import BoolArray, FloatArray, IntArray
 from starqe.reason.calibration import AnswerProbability, Evidence
-from starqe.reason.executor.executor import CELLS, DENSE
+from starqe.reason.executor.executor import CELLS
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic, fit_logistic
 from starqe.reason.mixture import CANDIDATES, CLASSES, Encoding, Executing, Weights, log_truth, shape_class
@@ -176,10 +177,9 @@ def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: Q
             rivals = np.union1d(near.best.ids[row][near.best.scores[row].isfinite().numpy()], truth.pairs(len(graph.entities))[0])
             ids = np.concatenate([hard, np.setdiff1d(rivals, filtered[row])])
             encoded, derived = near.at(np.array([row]), ids)[0], log_truth(truth.at(ids).clone())
-            scores = torch.stack([derived * weight + encoded * (1 - weight) for weight in WEIGHTS])  # (weights, n)
-            own, others = scores[:, : len(hard), None], scores[:, None, len(hard) :]
-            ranks = 1 + (others > own).sum(2) + 0.5 * (others == own).sum(2)  # (weights, hard)
-            found.append((1 / ranks).mean(1).numpy()[None])
+            scores = torch.stack([derived * weight + encoded * (1 - weight) for weight in WEIGHTS]).numpy()  # (weights, n)
+            ranks = ranks_among(scores[:, : len(hard)], scores[:, len(hard) :])  # (weights, hard)
+            found.append((1 / ranks).mean(1)[None])
     return np.concatenate(found)
 
 

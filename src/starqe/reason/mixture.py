@@ -18,11 +18,10 @@ from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.learn.training_queries import Part
 from starqe.measure.exact_search import Nearest
-from starqe.measure.retrieval import Best, LogSum, best_of, dense_blocks, retrieve
+from starqe.measure.retrieval import DENSE, Best, LogSum, best_of, dense_blocks, retrieve
 from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET
 from starqe.ragged import IntArray
-from starqe.reason.executor.executor import DENSE
 from starqe.reason.listed import Listed, Result, Rows, everywhere
 from starqe.reason.predictor.one_hop import log_share
 from starqe.seed import generator

@@ -92,7 +92,7 @@ def test_in_a_large_graph_the_best_entities_and_what_rules_suggest_compete(run: 
     monkeypatch.setattr(ruled, "RIVALS", 20)
     assert ruled._listed(scorer, book, gaps, own, others)[1:] == pytest.approx(dense[1:], rel=0.05)  # ranks beyond 20 count little
 
-    monkeypatch.setattr(ruled, "LARGE", entities - 1)
+    monkeypatch.setattr(ruled, "DENSE", entities - 1)
     monkeypatch.setattr(scorer, "entity_scores", None)  # no row over all entities is computed
     assert fit_rule_weight(scorer, book, graph) > 0
 

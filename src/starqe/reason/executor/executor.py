@@ -17,7 +17,7 @@ from starqe.deadline import NEVER, Deadline
 from starqe.errors import InputError, UnsupportedError
 from starqe.kg import Known
 from starqe.learn.training_queries import Part
-from starqe.measure.retrieval import Best, best_of
+from starqe.measure.retrieval import DENSE, Best, best_of
 from starqe.queries import Query, QueryTable
 from starqe.queries.exact import answering as exact
 from starqe.queries.gaps import Gaps
@@ -42,8 +42,6 @@ CELLS = 1 << 23
 """The number of values in a buffer (32 MiB): it bounds the number of questions, times all entities, in one batch."""
 LISTED_ROWS = 256
 """The number of questions in one batch if only the best entities are listed."""
-DENSE = 65_536
-"""Up to this number of entities, all are listed: dense rows are faster than lists there."""
 PARTIAL_SOLUTIONS = 1_000_000
 """Maximum number of partial solutions when the facts of a query with a cycle are joined, for answers without predictions."""
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from starqe.kg import Graph
 from starqe.measure.links import ENDS, GapRetriever, GapScorer, some_statements
-from starqe.measure.ranks import filtered_ranks
+from starqe.measure.ranks import filtered_ranks, ranks_among
+from starqe.measure.retrieval import DENSE
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import Gaps, with_gap
 from starqe.ragged import FloatArray, IntArray, Ragged
@@ -23,8 +24,8 @@ UNFITTED = 0.5
 """The weight if there is no validation to fit it on."""
 STATEMENTS = 500
 """The number of validation statements that the weight is fitted on."""
-LARGE, RIVALS = 65_536, 1_000
-"""In graphs with more entities than the first number, the second number of best ones compete with the right one."""
+RIVALS = 1_000
+"""The number of best entities that compete with the right one in graphs with more than `DENSE` entities."""
 BATCH = 64
 """The number of questions that are ranked at a time."""
 
@@ -57,7 +58,7 @@ def fit_rule_weight(scorer: GapScorer, book: RuleBook, graph: Graph, seed: int =
         for start in range(0, len(rows), BATCH):
             asked = rows[start : start + BATCH]
             gaps, own = with_gap(graph, asked, position), getattr(graph, name)[asked]
-            if len(graph.entities) > LARGE and isinstance(scorer, GapRetriever):
+            if len(graph.entities) > DENSE and isinstance(scorer, GapRetriever):
                 sums += _listed(scorer, book, gaps, own, entailed.answers(gaps))
             else:
                 scores = scorer.entity_scores(gaps, torch.empty(len(asked), len(graph.entities)))  # (B, V)
@@ -91,6 +92,5 @@ def _listed(scorer: GapRetriever, book: RuleBook, gaps: Gaps, own: IntArray, oth
         if len(suggested):
             added = np.where(suggested[place] == ids, evidence[place], 0.0)
         scores = near.at(np.array([row]), ids)[0].numpy()[None] + STEP * np.arange(STEPS)[:, None] * added  # (weights, n)
-        rivals = scores[:, 1:]
-        sums += 1 / (1 + (rivals > scores[:, :1]).sum(1) + 0.5 * (rivals == scores[:, :1]).sum(1))
+        sums += 1 / ranks_among(scores[:, :1], scores[:, 1:])[:, 0]
     return sums
