@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Table = Literal[
     "statistics",
     "results",
-    "seeds",
     "pooling",
     "generalisation",
     "anchors",

@@ -38,7 +38,8 @@ class Verdict:
     """The same finding by the macro average."""
 
     def __str__(self) -> str:
-        return f"**{self.word}**: {self.claim} ({self.all_numbers})"
+        """Returns the verdict as an item of a page, with its numbers folded away: there may be two hundred."""
+        return f"**{self.word}**: {self.claim}<details><summary>numbers</summary>{self.all_numbers}</details>"
 
     @property
     def word(self) -> str:
