@@ -336,6 +336,16 @@ def test_the_passes_of_a_row_are_recorded_and_reported(fresh: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("patient", [False, True])
+def test_the_time_left_is_told_unless_patience_ends_the_training(tmp_path: Path, patient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("starqe.experiments.train_rows.TELL_SECONDS", 0.0)
+    said: list[str] = []
+    reproduce("faithfulness", tmp_path / "work", settings=Settings(limit=5, rows=("MPQE-like",), as_run=patient), tell=said.append)
+    epochs = [text for text in said if text.startswith("  epoch")]
+    assert ["left" in text for text in epochs] == [not patient] * 2
+
+
+@pytest.mark.full
 def test_a_row_names_its_recipe_by_the_content_of_its_file(fresh: Path) -> None:
     settings = Settings(limit=5, rows=("MPQE-like",), epochs=1)
     report, _ = reproduce("faithfulness", fresh, settings=settings)

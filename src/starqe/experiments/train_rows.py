@@ -158,7 +158,9 @@ def train_to_the_end(
         minutes: Its time; None leaves it to the recipe.
         more: Further entries of the record, as a function of the number of queries seen.
     """
-    trainer = Trainer(run, lesson, minutes, _Epochs(work).note)
+    # Where patience ends a training, its length is not known in advance.
+    foreseen = minutes is not None or not run.recipe.train.patience
+    trainer = Trainer(run, lesson, minutes, _Epochs(work, foreseen).note)
     trainer.resume()
     counters = trainer.train()
     record = {
@@ -180,14 +182,14 @@ def train_to_the_end(
 class _Epochs:
     """Reports epochs from time to time."""
 
-    def __init__(self, work: WorkFolder) -> None:
-        self._work, self._reported = work, time.monotonic()
+    def __init__(self, work: WorkFolder, foreseen: bool) -> None:
+        self._work, self._foreseen, self._reported = work, foreseen, time.monotonic()
 
     def note(self, line: dict[str, Any]) -> None:
         if line.get("validation") and time.monotonic() - self._reported >= TELL_SECONDS:
             self._reported = time.monotonic()
             minutes = line["seconds"] / 60
-            left = f", about {minutes / line['progress'] - minutes:.1f} left" if line["progress"] else ""
+            left = f", about {minutes / line['progress'] - minutes:.1f} left" if line["progress"] and self._foreseen else ""
             self._work.tell(f"  epoch {line['epoch']}: {minutes:.1f} minutes{left}, validation MRR {line['validation_mrr']:.2f}")
 
 
