@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from starqe.bench.importing import bench_import, bench_import_wikidata, write_random_statements
+from starqe.bench.importing import RDF_FILES, bench_import, bench_import_rdf, bench_import_wikidata, write_random_statements
 from starqe.bench.measured import machine, measured
 from starqe.cli.main import main
 from starqe.kg import import_graph
@@ -51,6 +51,18 @@ def test_the_measure_of_a_wikidata_dump_is_beside_parsing_alone(capsys, monkeypa
     with pytest.raises(SystemExit, match="0"):
         main()
     assert json.loads(capsys.readouterr().out)["statements_in_graph"] == result["statements_in_graph"]
+
+
+@pytest.mark.parametrize("form", RDF_FILES)
+def test_the_measure_of_rdf_is_beside_parser_and_loader(form, tmp_path):
+    result = bench_import_rdf(300, seed=3, form=form)
+    write_random_statements(tmp_path / "file.txt", 300, 3)
+    graph, _ = import_graph(tmp_path / "file.txt")
+    assert result["statements_in_graph"] == len(graph)
+    assert result["triples"] > len(graph) + len(graph.pairs.items)  # the reifiers too
+    assert result["share_of_parser_speed"] > 0
+    assert result["share_of_loader_speed"] > 0
+    assert machine().items() <= result.items()
 
 
 def test_memory_that_was_used_for_a_moment_is_seen(monkeypatch):

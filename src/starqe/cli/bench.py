@@ -31,15 +31,15 @@ def import_(
     statements: Annotated[int, typer.Option(help="Number of statements to generate and import.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the statements.")] = 0,
     form: Annotated[
-        Literal["statements", "wikidata", "ntriples", "turtle"], typer.Option("--format", help="The form of the file.")
+        Literal["statements", "wikidata", "ntriples", "nquads", "turtle", "trig"], typer.Option("--format", help="The form of the file.")
     ] = "statements",
     against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Measure the import of a generated file, partly with qualifiers."""
-    from starqe.bench.importing import bench_import, bench_import_rdf, bench_import_wikidata
+    from starqe.bench.importing import RDF_FILES, bench_import, bench_import_rdf, bench_import_wikidata
 
-    if form in ("ntriples", "turtle"):
+    if form in RDF_FILES:
         _print(bench_import_rdf(statements, seed, form), as_json, against)
         return
     _print((bench_import if form == "statements" else bench_import_wikidata)(statements, seed), as_json, against)

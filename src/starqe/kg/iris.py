@@ -1,6 +1,7 @@
 """Maps identifiers to RDF terms and back."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote
@@ -69,6 +70,11 @@ class Namespace:
         if not canonical or self._is_blank(decoded) or (self._is_plain(decoded) and decoded not in _RESERVED):
             return iri
         return decoded
+
+    def identifiers(self, iris: Iterable[str]) -> list[str]:
+        """Returns the identifiers of many IRIs."""
+        base, end = self.base, len(self.base)
+        return [iri[end:] if iri.startswith(base) and _is_simple(iri, end) else self.identifier(iri) for iri in iris]
 
     def _is_blank(self, identifier: str) -> bool:
         return self.blank_nodes and identifier.startswith("_:") and is_blank_label(identifier[2:])

@@ -1,4 +1,4 @@
-"""Bulk reading of N-Triples gives what the parser gives line by line."""
+"""Bulk reading of N-Triples and N-Quads gives what the parser gives line by line."""
 
 import io
 import tracemalloc
@@ -57,19 +57,24 @@ nodes, literals, predicates = st.sampled_from(NODES), st.sampled_from(LITERALS),
 triples = st.builds("<<( {} {} {} )>>".format, nodes, predicates, nodes | literals)
 objects = nodes | literals | triples | st.builds("<<( <a:a> <a:p> {} )>>".format, triples)
 usual = st.builds("{} {} {} .".format, nodes, predicates, objects)
+names = st.sampled_from(["", "", "<a:g>", "<a:h>", "_:g", "<a:train>", "<http://e.org/é/valid>", "<g>", '"g"', "<a:g> <a:g>"])
 gaps, ends = st.sampled_from([" ", "  ", "\t", ""]), st.sampled_from(["", " ", "\r", " # end", " ."])
 unusual = st.builds("{}{}{}{}{}{}.{}".format, nodes, gaps, predicates, gaps, objects, gaps, ends)
 lines = st.lists(usual | usual | unusual | st.sampled_from(["", " ", "# said", " .", "<a:a> <a:p>", "<a:a> .", "."]), max_size=12)
 
 
-def read(text: bytes, form: str, keep: bool = True):
+def read(text: bytes, form: str, keep: bool = True, size: int = BULK, by_parser: bool = False):
     task = ImportTask(report=Report("skip"), unasserted="keep", literals="keep" if keep else "drop")
-    task.shared(RdfReader).read(io.BytesIO(text), "file", SYNTAX[form])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("starqe.kg.rdf.read.BULK", size)
+        if by_parser:
+            patch.setattr("starqe.kg.rdf.read.SHORTEST", 2**30)  # no block has lines as long as that
+        task.shared(RdfReader).read(io.BytesIO(text), "file", SYNTAX[form])
     task.finish()
     graph = task.draft.finish() if len(task.draft) else None
     report = task.report
     found = graph and (graph.fingerprint, graph.entities.labels, graph.relations.labels)
-    return found, report.skipped, sorted(report.problems), report.left_out, report.unasserted
+    return found, report.skipped, sorted(report.problems), report.left_out, report.unasserted, report.in_several_graphs
 
 
 @given(lines, st.booleans(), st.sampled_from(["\n", ""]), st.sampled_from([8, 200, BULK]))
@@ -79,19 +84,27 @@ def read(text: bytes, form: str, keep: bool = True):
 @example([f'<a:a> <{LABEL}>  "first" .', f'<a:a> <{LABEL}> "second" .', "<a:a> <a:p> <a:a> ."], True, "\n", BULK)
 @example([f'<a:a> <{LABEL}> "first" .', f'<a:a> <{LABEL}>  "second" .', "<a:a> <a:p> <a:a> ."], True, "\n", BULK)
 def test_it_reads_what_the_parser_reads_and_refuses_what_it_refuses(lines, keep, end, size):
-    """The lines of N-Triples are lines of N-Quads, which the parser reads alone."""
     text = ("\n".join(lines) + end).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("starqe.kg.rdf.read.BULK", size)
-        assert read(text, "ntriples", keep) == read(text, "nquads", keep)
+    for form in ("ntriples", "nquads"):
+        assert read(text, form, keep, size) == read(text, form, keep, by_parser=True)
+
+
+@given(st.lists(st.tuples(usual, names), max_size=12), st.sampled_from([8, 200, BULK]))
+@example([('<a:a> <a:p> "x <b:c> .', "<a:train>")], BULK)
+@example([('<a:a> <a:p> "x <a:g>" .', ""), ("<a:a> <a:p> <a:b> .", "<a:g>"), ("<a:a> <a:p> <a:b> .", "<a:h>")], BULK)
+@example([("<a:a> <a:p> <a:b> .", "<http://e.org/é/valid>"), ("<a:a> <a:p> <a:c> .", "<a:train>")], BULK)
+def test_it_reads_lines_with_graphs_as_the_parser_does(lines, size):
+    text = "\n".join(f"{line.removesuffix(' .')} {name} ." for line, name in lines).encode()
+    assert read(text, "nquads", size=size) == read(text, "nquads", by_parser=True)
 
 
 @pytest.mark.skipif(not (DATA / "w3c").is_dir(), reason="the W3C test suites are not here")
-def test_it_reads_the_documents_of_the_w3c_as_the_parser_does():
-    paths = sorted((DATA / "w3c").rglob("*.nt"))
-    assert len(paths) > 100
+@pytest.mark.parametrize(("form", "count"), [("ntriples", 100), ("nquads", 80)])
+def test_it_reads_the_documents_of_the_w3c_as_the_parser_does(form, count):
+    paths = sorted((DATA / "w3c").rglob("*.nt" if form == "ntriples" else "*.nq"))
+    assert len(paths) > count
     for path in paths:
-        assert read(path.read_bytes(), "ntriples") == read(path.read_bytes(), "nquads"), path
+        assert read(path.read_bytes(), form) == read(path.read_bytes(), form, by_parser=True), path
 
 
 def numbered(text: str, terms: Terms, labels=()):

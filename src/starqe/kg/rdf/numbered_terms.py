@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from starqe.kg.iris import Namespace
 from starqe.kg.literal import Literal as Value
 from starqe.kg.literal import short_datatype
 from starqe.kg.statement import identifier_problem
@@ -52,6 +53,14 @@ class Terms:
             self.anonymous.update(number for number, text in enumerate(texts, first) if text[0] == "_" and generated(text[2:]))
         return np.arange(first, first + len(texts), dtype=np.int32)
 
+    def add_unnamed(self, count: int) -> IntArray:
+        """Returns the numbers of new blank nodes without a label."""
+        first = len(self.ids)
+        numbers = range(first, first + count)
+        self.ids.update(zip(map("_: {}".format, numbers), numbers, strict=True))  # no label has a space
+        self.anonymous.update(numbers)
+        return np.arange(first, first + count, dtype=np.int32)
+
     def _describe(self, term: NamedNode | BlankNode | Literal | Triple, text: str, number: int, generated: Generated) -> None:
         if isinstance(term, NamedNode):
             if problem := identifier_problem(text):
@@ -66,6 +75,19 @@ class Terms:
                 self.values[number] = short_datatype(term.datatype.value)
         else:
             self.values[number] = "triple term"
+
+    def entity_names(self, numbers: list[int], texts: list[str], namespace: Namespace) -> list[str]:
+        """Returns the names of terms as entities (or literals), given the texts of all terms by number."""
+        names = namespace.identifiers(map(texts.__getitem__, numbers))
+        unnamed = [place for place, number in enumerate(numbers) if number in self.anonymous]
+        prefix = "_:anon"
+        while unnamed and any(text.startswith(prefix) for text in texts):
+            prefix += "_"
+        for order, place in enumerate(unnamed):
+            names[place] = f"{prefix}{order}"
+        if self.literals:
+            names = [self.literals[number].key if number in self.literals else name for number, name in zip(numbers, names, strict=True)]
+        return names
 
     def detailed(self, number: int, change: Callable[[Value], Value]) -> int:
         """Returns the number of what a function makes of a literal; the same number if literals are left out."""

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import io
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ from pyoxigraph import Quad, RdfFormat, parse, serialize
 from starqe.errors import InputError
 from starqe.kg.rdf.nesting import MAX_DEPTH, MAX_TERM, NestingGuard, check_lines
 from starqe.kg.rdf.rdf_star import QUOTED, join_reifiers, parse_star_lines
+from starqe.kg.reading.files import count_lines
 from starqe.kg.reading.report import Report
 
 BLOCK = 2**16
@@ -35,7 +37,7 @@ class ByteSource(Protocol):
 
 
 def parse_rdf(
-    stream: ByteSource, where: str, syntax: RdfFormat, report: Report, base: str | None = None, star: bool = False
+    stream: ByteSource, where: str, syntax: RdfFormat, report: Report, base: str | None = None, star: bool = False, line: int = 1
 ) -> tuple[Iterator[Quad], Callable[[str], bool]]:
     """Parses a document incrementally.
 
@@ -46,6 +48,7 @@ def parse_rdf(
         report: Where problems of line-based formats go.
         base: What relative IRIs are resolved against; without it, a document has none, or declares a base.
         star: Whether quoted triples are those of RDF-star before RDF 1.2.
+        line: The number of its first line, except in line-based formats.
 
     Returns:
         The quads, and a function that returns whether the parser generated the blank node label of the last quad.
@@ -55,7 +58,7 @@ def parse_rdf(
     """
     if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
         return _quads_of_lines(stream, where, syntax, report, star), _never
-    source = _Source(stream, NestingGuard(where, syntax))
+    source = _Source(stream, NestingGuard(where, syntax, line))
     quads = _quads_of_document(source, where, syntax, base)
     return join_reifiers(quads, source.generated) if star else quads, source.generated
 
@@ -105,15 +108,17 @@ def _parse(block: bytes, syntax: RdfFormat) -> Iterator[Quad]:
     return parse(block, format=syntax)
 
 
-def lines_of_document(stream: ByteSource, where: str, syntax: RdfFormat, star: bool) -> tuple[Iterator[bytes], Callable[[str], bool]]:
+def lines_of_document(
+    stream: ByteSource, where: str, syntax: RdfFormat, star: bool, line: int = 1
+) -> tuple[Iterator[bytes], Callable[[str], bool]]:
     """Parses a document to blocks of N-Triples, without a step in Python for every triple; otherwise the same as `parse_rdf`.
 
     Raises:
         InputError: While the blocks are consumed: the document is malformed.
     """
-    source = _Source(stream, NestingGuard(where, syntax))
+    source = _Source(stream, NestingGuard(where, syntax, line))
 
-    def blocks() -> Iterator[bytes]:
+    def lines_in_blocks() -> Iterator[bytes]:
         with _named_errors(source, where, syntax):
             quads: Iterator[Quad] = parse(source, format=syntax)  # type: ignore[arg-type]
             quads = join_reifiers(quads, source.generated) if star else quads
@@ -126,7 +131,7 @@ def lines_of_document(stream: ByteSource, where: str, syntax: RdfFormat, star: b
             if lines:
                 yield bytes(lines)
 
-    return blocks(), source.generated
+    return lines_in_blocks(), source.generated
 
 
 def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat, base: str | None) -> Iterator[Quad]:
@@ -140,7 +145,7 @@ def _named_errors(source: "_Source", where: str, syntax: RdfFormat) -> Iterator[
     try:
         yield
     except SyntaxError as error:
-        place = f"{where}:{error.lineno}" if error.lineno else where
+        place = f"{where}:{source.first_line + error.lineno - 1}" if error.lineno else where
         end = f"{syntax.name} cannot be read past an error, so this one cannot be skipped: correct it"
         raise InputError(f"{place}: {_reason(error)}. {end}") from None
     except MemoryError:
@@ -167,8 +172,8 @@ class _Source:
     _LABEL = re.compile(rb"_:(" + _GENERATED_LABEL.pattern.encode() + rb")")
 
     def __init__(self, stream: ByteSource, guard: NestingGuard) -> None:
-        self._blocks = _blocks(stream)
-        self.guard = guard
+        self._blocks = blocks(stream)
+        self.guard, self.first_line = guard, guard.line
         self._block, self._position = b"", 0
         self._written: set[str] = set()
 
@@ -188,7 +193,18 @@ class _Source:
         return label not in self._written and _GENERATED_LABEL.fullmatch(label) is not None
 
 
-def _blocks(stream: ByteSource, size: int = BLOCK) -> Iterator[bytes]:
+class Joined:
+    """A text, and the rest of a stream after it."""
+
+    def __init__(self, text: bytes, stream: ByteSource) -> None:
+        self._text, self._stream = io.BytesIO(text), stream
+
+    def read(self, size: int, /) -> bytes:
+        """Returns up to ``size`` bytes."""
+        return self._text.read(size) or self._stream.read(size)
+
+
+def blocks(stream: ByteSource, size: int = BLOCK) -> Iterator[bytes]:
     """Yields the content of a stream in blocks, without a byte order mark."""
     first = True
     while block := stream.read(size):
@@ -200,12 +216,12 @@ def whole_lines(stream: ByteSource, size: int = BLOCK) -> Iterator[tuple[bytes, 
     """Yields the content of a stream in blocks of whole lines, each with the number of its first line."""
     rest: list[bytes] = []
     line = 1
-    for block in _blocks(stream, size):
+    for block in blocks(stream, size):
         cut = block.rfind(b"\n") + 1
         if cut:
             lines = b"".join((*rest, block[:cut]))
             yield lines, line
-            line += lines.count(b"\n")
+            line += count_lines(lines)
             rest = []
         rest.append(block[cut:])
     if any(rest):

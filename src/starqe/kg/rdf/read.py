@@ -19,19 +19,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple
 
 from starqe.kg.iris import DEFAULT_NAMES, OBJECT, PREDICATE, REIFIES, STATEMENT, SUBJECT, TYPE, Names
 from starqe.kg.known import distinct
 from starqe.kg.rdf import wikibase
-from starqe.kg.rdf.bulk_lines import SHORTEST, number_lines
+from starqe.kg.rdf.bulk_lines import SHORTEST, NumberedTriples, number_lines
+from starqe.kg.rdf.bulk_turtle import PLAIN_BLOCK, PlainTurtle
 from starqe.kg.rdf.details import apply_details
 from starqe.kg.rdf.named_graphs import graph_pairs, split_of
 from starqe.kg.rdf.numbered_terms import Generated, Terms
-from starqe.kg.rdf.parse import BULK, ByteSource, lines_of_document, parse_lines, parse_rdf, whole_lines
+from starqe.kg.rdf.parse import BULK, ByteSource, Joined, blocks, lines_of_document, parse_lines, whole_lines
 from starqe.kg.rdf.qualifier_patterns import SINGLETON, singleton_properties, value_nodes
-from starqe.kg.rdf.reified import Numbered, standard_reification, statements_of, unique_rows
-from starqe.kg.reading.files import open_guarded
+from starqe.kg.rdf.reified import Numbered, key, standard_reification, statements_of, unique_rows
+from starqe.kg.reading.files import count_lines, open_guarded
 from starqe.kg.reading.import_task import ImportTask, SharedReader
 from starqe.kg.statement import SPLITS
 from starqe.ragged import BoolArray, IntArray, Ragged
@@ -50,8 +51,6 @@ LABELS = (
 MAX_LINE = 64 * 2**20
 CHUNK = 50_000
 """The number of triples that are read, and of statements that are added to the draft, at a time."""
-
-_WITHOUT_GRAPHS = (RdfFormat.TURTLE, RdfFormat.RDF_XML)
 
 
 class RdfReader(SharedReader):
@@ -96,37 +95,53 @@ class RdfReader(SharedReader):
             InputError: The document is malformed (in line-based formats: unless the report skips errors).
         """
         self._reification_form |= standard
-        if syntax == RdfFormat.N_TRIPLES:
+        if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
             for block, first in whole_lines(stream, BULK):
-                self._read_block(block, first, where, split, None)
+                self._read_block(block, first, where, syntax, split)
             return
-        if syntax not in _WITHOUT_GRAPHS:
-            quads, generated = parse_rdf(stream, where, syntax, self._report, star=star or syntax == RdfFormat.N_QUADS)
-            self._read_quads(quads, where, split, generated)
-            return
-        texts, generated = lines_of_document(stream, where, syntax, star)  # lines are read faster than quads
+        line = 1
+        if syntax in (RdfFormat.TURTLE, RdfFormat.TRIG) and not star:
+            stream, line = self._read_plain(stream, syntax, split)
+        texts, generated = lines_of_document(stream, where, syntax, star, line)  # lines are read faster than quads
         for text in texts:
-            self._read_block(text, 1, where, split, generated)
+            self._read_block(text, 1, where, RdfFormat.N_QUADS, split, generated)
 
-    def _read_block(self, block: bytes, first: int, where: str, split: str, generated: Generated) -> None:
-        """Reads a large block of N-Triples; the parser reads only the lines and terms that bulk reading leaves to it."""
-        code, graph = SPLITS.index(split), self._graph_number(DefaultGraph())
-        if np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")) > len(block) // SHORTEST + 1:
-            quads = parse_lines(block, itertools.count(first), where, RdfFormat.N_TRIPLES, self._report, star=True)
-            self._read_quads(quads, where, split, generated)
-            return
-        found = number_lines(block, self._terms, self._labels, generated)
-        splits = np.full((len(found.triples), 1), code, np.int32)
-        self._triples.frombytes(np.hstack([found.triples, splits]).tobytes())
-        self._graphs.frombytes(np.full(len(splits), graph, np.int32).tobytes())
-        rest = np.tile(np.array([code, self._keep_unasserted], np.int32), (len(found.reified), 1))
-        self._reified.frombytes(np.hstack([found.reified, rest]).tobytes())
-        self._reified_graphs.frombytes(np.full(len(rest), graph, np.int32).tobytes())
-        self._task.advance(len(splits) + len(rest))
-        if len(found.others):
-            lines = b"".join(block[found.starts[place] : found.starts[place + 1]] for place in found.others.tolist())
-            quads = parse_lines(lines, (first + found.others).tolist(), where, RdfFormat.N_TRIPLES, self._report, star=True)
-            self._read_quads(quads, where, split, generated)
+    def _read_plain(self, stream: ByteSource, syntax: RdfFormat, split: str) -> tuple[ByteSource, int]:
+        """Reads a document as far as it is plain Turtle or TriG; returns the rest, and the number of its first line."""
+        turtle, line, rest = PlainTurtle(syntax == RdfFormat.TRIG, self._terms, self._labels), 1, b""
+        for block in blocks(stream, PLAIN_BLOCK):
+            rest += block
+            cut = max(rest.rfind(b".\n") + 2, rest.rfind(b"}\n") + 2)
+            found = turtle.number(rest[:cut])
+            if found is None:
+                break
+            self._record(found, split)
+            for predicate, subject, label in found.labels:
+                self._labels[predicate].append((subject, label.value, label.language or ""))
+            line += rest.count(b"\n", 0, cut)
+            rest = rest[cut:]
+        return Joined(turtle.context + rest, stream), line
+
+    def _record(self, found: NumberedTriples, split: str, generated: Generated = None) -> None:
+        """Records triples and reifications."""
+        places = np.array([(SPLITS.index(split_of(name) or split), self._graph_number(name, generated)) for name in found.graphs], np.int32)
+        (code, graph), (reified_code, reified_graph) = places[found.graph].T, places[found.reified_graph].T
+        asserted = np.full(len(reified_code), self._keep_unasserted)
+        self._triples.frombytes(np.column_stack([found.triples, code]).astype(np.int32).tobytes())
+        self._graphs.frombytes(graph.tobytes())
+        self._reified.frombytes(np.column_stack([found.reified, reified_code, asserted]).astype(np.int32).tobytes())
+        self._reified_graphs.frombytes(reified_graph.tobytes())
+        self._task.advance(len(code) + len(reified_code))
+
+    def _read_block(self, block: bytes, first: int, where: str, syntax: RdfFormat, split: str, generated: Generated = None) -> None:
+        """Reads a large block of lines; the parser reads only the lines and terms that bulk reading leaves to it."""
+        numbers: Iterable[int] = itertools.count(first)
+        if count_lines(block) <= len(block) // SHORTEST + 1:
+            found = number_lines(block, self._terms, self._labels, generated, syntax == RdfFormat.N_QUADS)
+            self._record(found, split, generated)
+            numbers = (first + found.others).tolist()
+            block = b"".join(block[found.starts[place] : found.starts[place + 1]] for place in found.others.tolist())
+        self._read_quads(parse_lines(block, numbers, where, syntax, self._report, star=True), where, split, generated)
 
     def _read_quads(self, quads: Iterable[Quad], where: str, split: str, generated: Generated) -> None:
         graphs: dict[object, tuple[int, int]] = {}
@@ -216,8 +231,11 @@ class RdfReader(SharedReader):
         """Counts the triples of each split that are in several named graphs, once for every graph after the first."""
         if len(self._graph_numbers) < 2 or self._task.graph_qualifier:
             return 0
-        apart = np.unique(np.column_stack([triples, np.frombuffer(self._graphs, np.int32)]), axis=0)
-        return len(apart) - len(np.unique(triples, axis=0))
+        graphs = np.frombuffer(self._graphs, np.int32)
+        used = distinct(key(graphs, triples[:, 3]))
+        if len(distinct(used % len(SPLITS))) == len(used):  # a split is one graph
+            return 0
+        return len(unique_rows(np.column_stack([triples, graphs]))[0]) - len(unique_rows(triples)[0])
 
     def _wikibase(self, triples: IntArray) -> tuple[IntArray, IntArray]:
         """Converts the statement nodes of Wikidata's RDF, if there are any, to reified triples, as rows of ``_reified``."""
@@ -289,29 +307,20 @@ class RdfReader(SharedReader):
         used = statements.pairs[Ragged.ranges(first, count).items]
         entities = distinct(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
         relations = distinct(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
-        entity_names = self._entity_names(entities, texts)
-        relation_names = {number: self._task.names.relations.identifier(texts[number]) for number in relations}
-        # One column of names: entities at their numbers, then relations; an entity and a relation may have the same name.
-        column = pa.array([*map(entity_names.get, range(len(texts))), *map(relation_names.get, range(len(texts)))], pa.string())
-        encoded = column.dictionary_encode()
-        words, number = encoded.dictionary, np.nan_to_num(encoded.indices.to_numpy(zero_copy_only=False), nan=-1).astype(np.int32)
+        entity_names = self._terms.entity_names(entities, texts, self._task.names.entities)
+        relation_names = self._task.names.relations.identifiers(map(texts.__getitem__, relations))
+        # One column of names: entities, then relations; an entity and a relation may have the same name.
+        encoded = pa.array([*entity_names, *relation_names], pa.string()).dictionary_encode()
+        number = np.full(2 * len(texts), -1, np.int32)  # entities at their numbers, then relations
+        number[np.concatenate([entities, np.add(relations, len(texts))]).astype(np.int64)] = encoded.indices.to_numpy()
         head, tail, relation = (number[statements.triples[:, place] + shift] for place, shift in ((0, 0), (2, 0), (1, len(texts))))
         pairs = number[np.add(used, [len(texts), 0])]
         for code, split in enumerate(SPLITS):
             rows = np.flatnonzero(statements.split == code)
             own = Ragged.of_counts(count, pairs).take(rows)
-            self._draft.add_numbers(words, head[rows], relation[rows], tail[rows], own, split)
-        self._add_labels(entity_names, relation_names, texts)
-
-    def _entity_names(self, entities: list[int], texts: list[str]) -> dict[int, str]:
-        prefix = "_:anon"
-        while self._terms.anonymous and any(text.startswith(prefix) for text in texts):
-            prefix += "_"
-        identifier = self._task.names.entities.identifier
-        names = {number: identifier(texts[number]) for number in entities}
-        names |= {number: self._terms.literals[number].key for number in entities if number in self._terms.literals}
-        anonymous = [number for number in entities if number in self._terms.anonymous]
-        return names | {number: f"{prefix}{place}" for place, number in enumerate(anonymous)}
+            self._draft.add_numbers(encoded.dictionary, head[rows], relation[rows], tail[rows], own, split)
+        if any(self._labels.values()):
+            self._add_labels(dict(zip(entities, entity_names, strict=True)), dict(zip(relations, relation_names, strict=True)), texts)
 
     def _add_labels(self, entity_names: dict[int, str], relation_names: dict[int, str], texts: list[str]) -> None:
         """Adds the labels to the draft, the best ones first, since the draft keeps the first of several."""
