@@ -334,8 +334,8 @@ def test_update_replaces_the_graph_keeps_its_ids_and_says_what_it_did(run, store
     (tmp_path / "less.csv").write_text("a,r,b,q,v\nx,r,y\n")
     code, out, _ = run("update", stored, tmp_path / "more.csv", "--remove", tmp_path / "less.csv")
     assert code == 0
-    assert "1 statements added, 1 removed" in out
-    assert "1 new entities and 0 new relations" in out
+    assert "statements: 1 added, 1 removed" in out
+    assert "new entities: 1, new relations: 0" in out
     assert "statements to add that the graph has already: 1" in out
     assert "statements to remove that the graph does not have: 1" in out
     grown = load_graph(stored)

@@ -64,6 +64,8 @@ def test_what_is_not_predicted_is_answered_from_known_facts(client):
     rows = [(row["label"], row["bindings"]["n"]["label"], row["known"]) for row in found["answers"]]
     assert rows == [("Vienna", "10", True), ("New York City", "7", True)]
     assert found["counts"]["known"] > found["counts"]["known_shown"] == 2
+    misspelled = post(client, "ask", query='SELECT (COUNT(*) AS ?n) { ?who "place of birth" "Viena" }')
+    assert "called 'Viena'" in misspelled["notes"][1]
     assert post(client, "check", query=count)["predictable"] is False
     described = post(client, "ask", query='DESCRIBE "Ulm"')
     assert described["columns"] == ["subject", "predicate", "object"]

@@ -17,11 +17,11 @@ from starqe.ask.predicted_rows import Predicted, predicted_rows, wanted_of
 from starqe.ask.ranking import MOST_PREDICTED, Ranking, Wanted
 from starqe.ask.window import THRESHOLD, Cut, Window, rows_needed, window
 from starqe.deadline import NEVER, Deadline
-from starqe.errors import QueryError, SparqlError, StorageError, UnsupportedError
+from starqe.errors import KnownOnlyError, QueryError, SparqlError, StorageError, UnsupportedError
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
-from starqe.queries.sparql.read import known_text, read_sparql
+from starqe.queries.sparql.read import known_text, read_sparql, unknown_names
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
@@ -223,6 +223,10 @@ class Answerer:
         """
         own = known_text(text, self.graph)
         return self._store.query(own, prefixes=predefined_prefixes(self.graph), base=base, max_rows=max_rows, deadline=deadline)
+
+    def known_notes(self, text: str, reason: KnownOnlyError) -> list[str]:
+        """Returns the notes on an answer from known facts: why nothing is predicted, and strings that name no entity."""
+        return [f"nothing is predicted: {reason}", *unknown_names(text, self.graph)]
 
     def close(self) -> None:
         """Ends the process that answers any SPARQL, if it was started."""

@@ -106,8 +106,8 @@ def update(
         print_json({"graph": str(out or graph), **sizes, **done.as_dict(), "reports": {k: one.as_dict() for k, one in reports.items()}})
         return
     print(f"{out or graph}: {len(after):,} statements, {len(after.entities):,} entities, {len(after.relations):,} relations")
-    print(f"  {done.added:,} statements added, {done.removed:,} removed; {done.labels:,} labels new or changed")
-    print(f"  {done.new_entities:,} new entities and {done.new_relations:,} new relations; all other ids stay the same")
+    print(f"  statements: {done.added:,} added, {done.removed:,} removed; labels new or changed: {done.labels:,}")
+    print(f"  new entities: {done.new_entities:,}, new relations: {done.new_relations:,}; all other ids stay the same")
     for finding in done.findings():
         print(f"  {finding}")
     for report in reports.values():

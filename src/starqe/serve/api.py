@@ -62,7 +62,7 @@ def answered(found: Answers, request: SparqlRequest, graph: Graph, began: float)
     )
 
 
-def known_answered(found: StoreResult, top: int | None, reason: KnownOnlyError, service: Service, began: float) -> bodies.AskAnswer:
+def known_answered(found: StoreResult, top: int | None, notes: list[str], service: Service, began: float) -> bodies.AskAnswer:
     """Converts what the store of known facts found to the response body: triples have three columns, and a truth has none."""
     columns, rows, complete = list[str](), [dict[str, Any]()] * (found is True), True
     match found:
@@ -78,7 +78,7 @@ def known_answered(found: StoreResult, top: int | None, reason: KnownOnlyError, 
     return bodies.AskAnswer(
         columns=columns,
         known_splits=list(service.answerer.splits),
-        notes=[f"these are known facts only, and nothing is predicted: {reason}"],
+        notes=[f"these are known facts only, and {notes[0]}", *notes[1:]],
         calibrated=service.answerer.calibrated,
         counts=bodies.Counts(known=len(rows), known_exact=complete, known_shown=len(shown), predicted_shown=0),
         answers=[_row(Answer(bindings, True, 1.0), graph) for bindings in bound],
@@ -148,9 +148,9 @@ def _add_questions(router: APIRouter) -> None:
         except KnownOnlyError as reason:
             if isinstance(reason, UnknownNameError):
                 raise
-            by_facts, why = await service.ask_known(body.query, client), reason
+            by_facts, notes = await service.ask_known(body.query, client), service.answerer.known_notes(body.query, reason)
             written = await service.write(
-                lambda: known_answered(by_facts, body.top, why, service, began).model_dump_json(by_alias=True), client
+                lambda: known_answered(by_facts, body.top, notes, service, began).model_dump_json(by_alias=True), client
             )
             return Response(written, media_type="application/json")
         found = await service.ask(request, AskOptions(body.top, body.threshold, body.known_only), client)

@@ -258,6 +258,11 @@ def test_a_form_that_is_not_predicted_is_answered_from_known_facts(starqe: Starq
     assert "nothing is predicted" in err
 
 
+def test_a_misspelled_name_in_a_count_is_pointed_out(starqe: Starqe, askable_run: Path) -> None:
+    _, shown, _ = starqe("ask", askable_run, 'SELECT (COUNT(*) AS ?n) { ?who "place of birth" "Vienna town" }')
+    assert "no entity of this graph is called 'Vienna town'" in shown
+
+
 def test_ask_is_answered_yes_or_no_and_construct_by_triples(starqe: Starqe, askable_run: Path) -> None:
     assert starqe("ask", askable_run, "ASK { ?s ?p ?o }")[1].startswith("yes\n")
     assert starqe("ask", askable_run, "ASK { ?s <urn:nothing> ?o } ORDER BY ?s")[1].startswith("no\n")

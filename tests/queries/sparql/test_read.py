@@ -9,7 +9,7 @@ from starqe.kg import Draft, Statement, graph_of
 from starqe.kg.iris import Names
 from starqe.queries.formula import Atom, Variable
 from starqe.queries.query import Query
-from starqe.queries.sparql.read import known_text, read_sparql
+from starqe.queries.sparql.read import known_text, read_sparql, unknown_names
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.write import write_sparql
 from tests.queries.sparql.texts import StoreHere, labelled_graph
@@ -221,6 +221,24 @@ def test_what_is_described_may_be_named_by_its_label() -> None:
     assert known_text('DESCRIBE "Anna" ?x { ?x "r" "Bob" }', graph).split()[1] == "<urn:starqe:entity:a>"
     with pytest.raises(SparqlError, match=r"is called 'Anja' .* Did you mean .*Anna"):
         known_text('DESCRIBE "Anja"', graph)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('SELECT (COUNT(*) AS ?n) { ?x "r" "Anja" }', ["no entity of this graph is called 'Anja' (line 1, column 34). Did you mean"]),
+        ('SELECT (COUNT(*) AS ?n) { "Bop" "r" ?x . ?x "s" "Karl" }', ["called 'Bop'", "called 'Karl'"]),
+        ('SELECT (COUNT(*) AS ?n) { ?x "r" "Anna" }', []),
+        ('SELECT (COUNT(*) AS ?n) { ?x ?how "Anja" ; rdfs:label "Anja" }', []),  # these may be texts
+        ('SELECT (COUNT(*) AS ?n) { ?x "no relation" "Anja" }', []),  # refused elsewhere
+    ],
+)
+def test_a_misspelled_name_is_pointed_out_where_known_facts_answer(text: str, said: list[str]) -> None:
+    found = unknown_names(text, labelled_graph([]))
+    assert len(found) == len(said)
+    for note, part in zip(found, said, strict=True):
+        assert part in note
+        assert note.endswith("(it is read as a text)")
 
 
 def test_a_string_that_names_several_entities_is_refused_for_known_facts_too() -> None:

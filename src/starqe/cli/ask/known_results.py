@@ -30,7 +30,8 @@ def show_known(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: i
         print(f"{len(rows):,} row{'s' * (len(rows) != 1)}" if found.complete else f"the first {len(rows):,} rows; --top shows more")
     else:
         say("\n".join(found.lines))
-    say(f"known facts only (by {', '.join(answerer.splits)}); nothing is predicted: {reason}")
+    why, *notes = answerer.known_notes(text, reason)
+    say("\n".join([f"known facts only (by {', '.join(answerer.splits)}); {why}", *notes]))
 
 
 def known_json(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: int | None) -> str:
@@ -38,7 +39,7 @@ def known_json(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: i
     from starqe.queries.sparql.store import Rows
 
     found = _ask(answerer, text, top)
-    content: dict[str, Any] = {"known_splits": answerer.splits, "notes": [f"nothing is predicted: {reason}"]}
+    content: dict[str, Any] = {"known_splits": answerer.splits, "notes": answerer.known_notes(text, reason)}
     if isinstance(found, bool):
         content["boolean"] = found
     elif isinstance(found, Rows):
@@ -56,7 +57,8 @@ def print_known_csv(answerer: "Answerer", text: str, reason: "KnownOnlyError", t
     found = _ask(answerer, text, top)
     if not isinstance(found, Rows):
         raise UnsupportedError("only rows are written as CSV, and this query gives none. Leave --csv out")
-    say(f"starqe: nothing is predicted: {reason}", error=True)
+    for note in answerer.known_notes(text, reason):
+        say(f"starqe: {note}", error=True)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(found.variables)
     writer.writerows([csv_cell(_plain(row.get(name))) for name in found.variables] for row in found.rows)

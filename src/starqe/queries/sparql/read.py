@@ -105,11 +105,23 @@ def known_text(text: str, graph: Graph) -> str:
     return store_text(text, tree, terms) or text
 
 
-def _find_names(tree: Node, terms: SparqlTerms) -> None:
-    """Finds what strings name: in triple patterns, and where they are compared with entities or relations."""
+def unknown_names(text: str, graph: Graph) -> list[str]:
+    """Returns what to say about strings in the place of entities that name none, as misspelled labels do: a store reads them as texts.
+
+    A value of a variable relation is not mentioned: it may be meant as a text.
+    """
+    found: list[KnownOnlyError] = []
+    with suppress(SparqlError):
+        tree = parse_sparql(text)
+        _find_names(tree, _terms(tree, graph), found)
+    return [f"{error} (it is read as a text)" for error in found if isinstance(error, UnknownNameError)]
+
+
+def _find_names(tree: Node, terms: SparqlTerms, unknown: list[KnownOnlyError] | None = None) -> None:
+    """Finds what strings name: in triple patterns, and where they are compared with entities or relations; also those that name nothing."""
     entities, relations = set[str](), set[str]()
     for triples in parts_of(tree, "triples"):
-        entities.update(_name(triples.children[0], terms))
+        entities.update(_name(triples.children[0], terms, unknown=unknown))
     for pair in parts_of(tree, "pair"):
         relation, *objects = pair.children
         relations.update(variables_of(relation))
@@ -118,18 +130,22 @@ def _find_names(tree: Node, terms: SparqlTerms) -> None:
                 terms.relation(name)
         if not terms.is_label(relation) and not terms.has_literals(relation):
             for object_ in objects:
-                own = _name(object_.children[0], terms)
-                entities.update(own if getattr(relation, "type", None) != "VAR" else ())
+                is_variable = getattr(relation, "type", None) == "VAR"
+                own = _name(object_.children[0], terms, unknown=None if is_variable else unknown)
+                entities.update(() if is_variable else own)
     for variable, other in _compared(tree):
         if variable in relations ^ entities:
             _name(other, terms, of_relations=variable in relations)
 
 
-def _name(node: Node, terms: SparqlTerms, of_relations: bool = False) -> Sequence[str]:
+def _name(node: Node, terms: SparqlTerms, of_relations: bool = False, unknown: list[KnownOnlyError] | None = None) -> Sequence[str]:
     """Finds what a string names, which stays a literal if it names nothing; returns the variable, if the node is one."""
     if is_tree(node, "string", "tagged"):
-        with suppress(KnownOnlyError):
+        try:
             terms.known_entity(node, of_relations)
+        except KnownOnlyError as error:
+            if unknown is not None:
+                unknown.append(error)
     return [str(node)] if getattr(node, "type", None) == "VAR" else []
 
 
