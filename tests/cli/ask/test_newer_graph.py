@@ -16,5 +16,6 @@ def test_the_command_says_in_words_and_in_json_that_nothing_is_predicted(starqe,
     assert code == 0
     assert NOTHING in " ".join((out + err).split())
     assert "ETH Zurich" in out
+    assert "best guesses" not in out  # there are none
     code, out, _ = starqe("ask", askable_run, question, "--graph", tmp_path / "newer", "--json")
     assert json.loads(out)["notes"][0].startswith(NOTHING)

@@ -178,7 +178,7 @@ def summary(answers: "Answers", options: AskOptions, counted: bool) -> str:
         least = "" if counted else f" with a probability of {options.threshold:g} or more"
         guess = ": a model's guess, not a fact" if counts.predicted_shown else ""
         lines[0] += f", {counts.predicted_shown:,} predicted{least}{guess}"
-        if not counts.predicted_shown and not counted and not any(note.startswith("nothing is predicted") for note in answers.notes):
+        if not counts.predicted_shown and not counted and not any("nothing is predicted" in note for note in answers.notes):
             wanted = 5 if options.more_by == "--top" else counts.known + 5  # LIMIT counts the known rows too
             lines[0] += f". {options.more_by} {wanted} shows the best guesses"
     capped = not counted  # what the first line says already
