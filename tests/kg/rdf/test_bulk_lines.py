@@ -68,7 +68,7 @@ def read(text: bytes, form: str, keep: bool = True, size: int = BULK, by_parser:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("starqe.kg.rdf.read.BULK", size)
         if by_parser:
-            patch.setattr("starqe.kg.rdf.read.SHORTEST", 2**30)  # no block has lines as long as that
+            patch.setattr("starqe.kg.rdf.read.SHORTEST", -1)  # then every block has too many lines
         task.shared(RdfReader).read(io.BytesIO(text), "file", SYNTAX[form])
     task.finish()
     graph = task.draft.finish() if len(task.draft) else None
