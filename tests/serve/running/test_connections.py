@@ -1,13 +1,16 @@
 """The protocol over real sockets: clients that never read, that send too much, or that are too many."""
 
+import asyncio
 import json
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from starqe.ask import Answerer
 from starqe.serve import ServeSettings, create_app
@@ -73,9 +76,15 @@ def everything(connection: socket.socket) -> bytes:
 @contextmanager
 def served(answerer: Answerer, **settings: object) -> Iterator[Served]:
     limits = ServeSettings.parse(settings)
+    with serving(create_app(answerer, limits), limits) as service:
+        yield service
+
+
+@contextmanager
+def serving(app: ASGIApp, limits: ServeSettings) -> Iterator[Served]:
     with listen("127.0.0.1", 0) as opened:
         address = opened.getsockname()
-        server = uvicorn.Server(configuration(create_app(answerer, limits), limits))
+        server = uvicorn.Server(configuration(app, limits))
         thread = threading.Thread(target=server.run, args=([opened],))
         thread.start()
         try:
@@ -119,6 +128,42 @@ def test_the_next_request_waits_until_the_response_before_it_has_left(answerer):
         while service.answered == now:
             received += len(connection.recv(65_536))
             assert received < 1 << 25
+
+
+def test_a_client_that_never_reads_gets_few_responses_into_buffers(answerer):
+    with served(answerer, write_seconds=20) as service, service.connect(receive_bytes=4_096) as connection:
+        size = len(service.converse(LARGE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))
+        connection.sendall(LARGE * 400)
+        eventually(lambda: service.unsent > 0)
+        assert (service.answered - 1) * size < 1 << 20
+
+
+def test_clients_that_send_their_requests_all_at_once_leave_every_cycle_to_others(answerer):
+    app, cycle, begun = create_app(answerer), 0, Counter[int]()
+
+    def count_cycles() -> None:
+        nonlocal cycle
+        cycle += 1
+        asyncio.get_running_loop().call_soon(count_cycles)
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            count_cycles()
+        elif scope["query_string"]:
+            begun[cycle] += 1
+        await app(scope, receive, send)
+
+    with serving(counted, ServeSettings()) as service, ExitStack() as stack:
+        later = HEALTH.replace(b"/health", b"/health?later") * 20
+        connections = [stack.enter_context(service.connect()) for _ in range(20)]
+        for connection in connections:
+            connection.sendall(HEALTH + later)
+        for connection in connections:
+            received = b""
+            while received.count(HEALTHY) < 21:
+                received += connection.recv(65_536)
+    assert begun.total() == 400
+    assert max(begun.values()) == 1
 
 
 def test_a_slow_client_that_reads_gets_every_response_in_order(answerer):

@@ -1,6 +1,7 @@
 """One connection of the service: strict HTTP, and time limits for sending and reading."""
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import h11
@@ -78,18 +79,42 @@ class Unsent:
         self._connections.pop(connection, None)
 
 
+class Turns:
+    """The connections whose next request was there before the last was answered, in the order in which they continue.
+
+    One of them continues per cycle of the event loop. Hundreds of clients that send their requests all at once would fill every
+    cycle otherwise, and a client that sends one request on a new connection, which takes several cycles, would wait for seconds.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Connection] = deque()
+
+    def add(self, connection: "Connection") -> None:
+        """Adds a connection, which continues when all before it have."""
+        self._waiting.append(connection)
+        if len(self._waiting) == 1:
+            connection.loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        connection = self._waiting.popleft()
+        if self._waiting:
+            connection.loop.call_soon(self._next)
+        connection.take_turn()
+
+
 class Connection(H11Protocol):
     """uvicorn's protocol with time limits for sending headers and for reading a response; at most one response is unsent.
 
     A request is done, for the rest of the service, when its response is handed to the transport: a client that does not read
     occupies its connection only. Its next request is not read before the last byte of the response has left, and the connection
-    is aborted if that takes more than `write_seconds`.
+    is aborted if that takes more than `write_seconds`. A request that was sent before then waits for its turn.
     """
 
-    def __init__(self, settings: ServeSettings, unsent: Unsent, **arguments: Any) -> None:
+    def __init__(self, settings: ServeSettings, unsent: Unsent, turns: Turns, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.conn: StrictConnection = StrictConnection(settings.header_bytes)
-        self._settings, self._unsent = settings, unsent
+        self._settings, self._unsent, self._turns = settings, unsent, turns
+        self._in_turn = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._completed = self._refused = False
@@ -136,17 +161,32 @@ class Connection(H11Protocol):
         self._stop_waiting_for_reader()
         if self._completed:
             self._completed = False
-            super().on_response_complete()
+            self._end_request()
         else:
             self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         """Continues with the next request as soon as the response has been sent."""
         if self._write_timer is None:
-            super().on_response_complete()
+            self._end_request()
         else:
             self._completed = True
             self._unsent.add(self)
+
+    def handle_events(self) -> None:
+        """Handles what was received, now or when it is this connection's turn."""
+        if self._in_turn:
+            self.flow.pause_reading()
+            self._turns.add(self)
+        else:
+            super().handle_events()
+
+    def take_turn(self) -> None:
+        """Handles what was received before the last response was sent."""
+        self._in_turn = False
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.handle_events()
 
     def send_400_response(self, msg: str) -> None:
         """Refuses a request that breaks the protocol, in the form of all errors, and ends the connection."""
@@ -169,6 +209,10 @@ class Connection(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _end_request(self) -> None:
+        self._in_turn = self.conn.trailing_data[0] != b""
+        super().on_response_complete()
 
     def _open(self) -> list["Connection"]:
         return [each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()]

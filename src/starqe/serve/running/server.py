@@ -16,9 +16,10 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from starqe.errors import InputError
-from starqe.serve.running.connections import Connection, Unsent
+from starqe.serve.running.connections import Connection, Turns, Unsent
 from starqe.serve.running.processes import AVAILABLE
 from starqe.serve.running.runs import Runs
 from starqe.serve.settings import ServeSettings
@@ -30,6 +31,8 @@ _ANSWERING, _CLOSING = 0.7, 0.9
 SWITCH_SECONDS = 0.0005
 """The switch interval of threads. Arithmetic releases the interpreter's lock all the time, and each time waits Python's default of 5 ms
 while another thread reads or writes."""
+SEND_BYTES = 1 << 17
+"""Size of the send buffer of a connection; Linux doubles it. By default, it grows to 4 MB for each client that never reads."""
 _HARD_SECONDS = 1.0
 """After this many more seconds the process ends even if Python does not run."""
 
@@ -46,6 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
         # Connections inherit it. A response leaves in two parts, and without it the second one waits up to 40 ms for the client's
         # acknowledgement; asyncio sets it only for sockets that name their protocol.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         return opened
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -58,9 +62,9 @@ def address(opened: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def configuration(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
+def configuration(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
     """Returns how uvicorn serves the application."""
-    protocol: Any = partial(Connection, settings, Unsent(settings.unsent_bytes))
+    protocol: Any = partial(Connection, settings, Unsent(settings.unsent_bytes), Turns())
     return uvicorn.Config(
         app,
         loop="asyncio",
