@@ -174,3 +174,15 @@ def test_showing_needs_the_graph_of_the_queries_and_a_row_that_exists(starqe, sc
     assert "the table has 5 queries (rows from 0), found 9" in starqe(*show, "--graph", science / "graph", "--row", 9)[2]
     save_graph(graph_of(train=[Statement("a", "r", "b")]), tmp_path / "other")
     assert "of another graph" in starqe(*show, "--graph", tmp_path / "other")[2]
+
+
+def test_labels_in_a_query_never_command_the_terminal(starqe, tmp_path: Path) -> None:
+    names = "\n".join(f'e:{name} rdfs:label "\\u001b[31m{name}\\u009b2J" .' for name in "abcr")
+    prefixes = "@prefix e: <http://e/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    (tmp_path / "facts.ttl").write_text(f"{prefixes}{names}\ne:a e:r e:b . e:c e:r e:b .\n")
+    assert starqe("data", "import", tmp_path / "facts.ttl", tmp_path / "graph")[0] == 0
+    made = ("queries", "generate", tmp_path / "graph", tmp_path / "q", "--splits", "train", "--shapes", "2i")
+    assert starqe(*made)[0] == 0
+    code, out, _ = starqe("queries", "show", tmp_path / "q", "--graph", tmp_path / "graph", "--shape", "2i", "--split", "train")
+    assert (code, "\ufffd[31mb\ufffd2J" in out) == (0, True)
+    assert not {"\x1b", "\x9b"} & set(out)

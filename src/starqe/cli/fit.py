@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from starqe.cli.import_choices import ImportChoices, import_options, print_findings
-from starqe.cli.show import Json, Memory, Progress, print_json, resumable
+from starqe.cli.show import Json, Memory, Progress, print_json, resumable, say
 
 if TYPE_CHECKING:
     from starqe.ask.continuing import Before
@@ -78,7 +78,7 @@ def fit(
     print(f"{out}: {len(graph):,} statements ({counts}) about {len(graph.entities):,} entities, in {seconds / 60:.1f} min")
     if not answerer.calibrated:
         print(f"  {answerer.probability.evidence.note}")
-    print(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer.graph))}")
+    say(f"Ask it:\n  starqe ask {out} {shlex.quote(example(answerer.graph))}")
 
 
 def _print_start(before: "Before | None", graph: "Graph", split: "Graph") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from starqe.cli.show import Json, print_json, print_pairs, print_table, progress
+from starqe.cli.show import Json, print_json, print_pairs, print_table, progress, say
 
 if TYPE_CHECKING:
     from starqe.kg import Graph
@@ -199,14 +199,14 @@ def show(
     }
     usual = ["logic", "picture", "hypergraph", "reified", "sparql"] if table.shape.plain else ["logic", "sparql"]
     for name in [form] if form else usual:
-        print(forms[name]() + "\n")
+        say(forms[name]() + "\n")
     if form is None:
         known = [loaded.entities.label(entity) for entity in answer_rows(loaded.known(SPLITS), table, [row])[0]]
-        print(_some(f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}", [text for _, text in answers]))
-        print(_some(f"{len(known)} known on all splits", known))
+        say(_some(f"{len(answers)} listed answer{'s' if len(answers) != 1 else ''}", [text for _, text in answers]))
+        say(_some(f"{len(known)} known on all splits", known))
         if hardness:
             hard = [f"{loaded.entities.label(entity)} ({name})" for entity, name in hardness.items()]
-            print(_some(f"{len(hard)} hard, with the edges that train lacks", hard))
+            say(_some(f"{len(hard)} hard, with the edges that train lacks", hard))
 
 
 def _hardness(table: "QueryTable", row: int, split: str, graph: "Graph") -> dict[int, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from starqe.cli.show import Json, print_json, print_table
+from starqe.cli.show import Json, print_json, print_table, say
 from starqe.cli.train import load_tables
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class _Reporter:
         outcome = f"{self._objective} {result['value']:6.2f}" if result["value"] is not None else ""
         chosen = "  ".join(f"{key.rpartition('.')[2]} {cell(value)}" for key, value in result["parameters"].items())
         begin = f"trial {result['trial']:>3}  {result['state']:<8}  {outcome:<{len(self._objective) + 7}}  epochs {result['epochs']:>2}"
-        print(f"{begin}  {chosen}" + (f"\n           {result['error']}" if result["error"] else ""))
+        say(f"{begin}  {chosen}" + (f"\n           {result['error']}" if result["error"] else ""))
 
     def __exit__(self, *_: object) -> None:
         if self._bar:
