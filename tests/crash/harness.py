@@ -25,20 +25,38 @@ def run(
     end: Callable[[], None] = lambda: None,
     killed_after: float = ALIVE_FOR,
 ) -> int:
-    """Runs a command in a child process: returns its exit code, or minus the signal that ended it.
+    """Runs a command in a child process: returns its exit code, or minus the signal that ended it. It is killed from outside: at any
+    instruction, whatever the interpreter does.
+    """
+    child = start(arguments, prepare, end)
+    if not ended([child], killed_after):
+        os.kill(child, signal.SIGKILL)
+    return exit_code(child)
 
-    The child is a copy of this process, with all that is imported here, so that the time of a try is that of its work. It is killed
-    from outside: at any instruction, whatever the interpreter does.
+
+def ended(children: list[int], seconds: float) -> list[int]:
+    """Waits until one of some children has ended, or until the time is over; returns those that have ended."""
+    handles = {os.pidfd_open(child): child for child in children}
+    try:
+        return [handles[handle] for handle in select.select(list(handles), [], [], seconds)[0]]
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def exit_code(child: int) -> int:
+    """Waits for a child, and returns its exit code, or minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def start(arguments: list[object], prepare: Callable[[], None], end: Callable[[], None] = lambda: None) -> int:
+    """Starts a command in a child process, and returns its id.
+
+    The child is a copy of this process, with all that is imported here, so that the time of a try is that of its work.
     """
     sys.stdout.flush()
     if child := os.fork():
-        handle = os.pidfd_open(child)
-        try:
-            if not select.select([handle], [], [], killed_after)[0]:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        finally:
-            os.close(handle)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return child
     code = 99
     try:
         if torch := sys.modules.get("torch"):

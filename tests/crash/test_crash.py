@@ -162,9 +162,12 @@ JOBS = {
     "calibrate": Job(CALIBRATE, "run", calibration),
     "calibrate --predictor": Job([*CALIBRATE, "--predictor", "predictor"], "run", calibration),
     "fit": Job(["fit", "source", "--out", "new", "--minutes", "60"], "new", fitted, again=("--resume",), in_steps=True),
+    "fit --from": Job(
+        ["fit", "source", "--from", "fitted", "--out", "new", "--minutes", "60"], "new", fitted, again=("--resume",), in_steps=True
+    ),
     "reproduce": Job(["reproduce", "diameter", "--out", "new", "--limit", "2", "--budget", "0.005"], "new", reproduction, in_steps=True),
 }
-INPUTS = ("graph", "source", "run", "predictor", "queries", "indexed")
+INPUTS = ("graph", "source", "run", "predictor", "queries", "indexed", "fitted")
 """Folders that commands read, or work in."""
 
 
@@ -191,6 +194,8 @@ def world(name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         assert run([*train, folder / "first"]) == 0
         assert run([*train, folder / "predictor", "--set=seed=1"]) == 0
         assert run(["calibrate", folder / "run", "--predictor", folder / "first", "--limit", "2"]) == 0
+    if "fitted" in JOBS[name].command:
+        assert run(["fit", folder / "source", "--out", folder / "fitted", "--minutes", "60"]) == 0
     return folder
 
 

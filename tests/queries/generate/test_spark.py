@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import signal
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from starqe.errors import ConfigError, InputError, UnsupportedError
+from starqe.errors import ConfigError, InputError, StorageError, UnsupportedError
 from starqe.kg import SPLITS, Statement, graph_of, import_graph, transductive_split
 from starqe.queries import QuerySettings, Shape, generate, in_degree
 from starqe.queries.generate import spark as spark_module
@@ -102,6 +103,45 @@ def test_a_running_session_is_used_and_goes_on(session):
     tables.fill("numbers", {"n": pa.array([], pa.int64())})
     tables.close()
     assert session.sql("SELECT 1").collect() == [(1,)]
+
+
+def test_ctrl_c_waits_until_java_has_started(monkeypatch):
+    from pyspark import SparkContext
+
+    started = []
+
+    def start(conf):
+        signal.raise_signal(signal.SIGINT)
+        started.append(conf.get("spark.log.level"))
+
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", start)
+    with pytest.raises(KeyboardInterrupt):
+        spark_module._start_java({"spark.log.level": "ERROR"})
+    assert started == ["ERROR"]
+
+
+class DeadSession:
+    """A session whose Java process has died."""
+
+    def __getattr__(self, name):
+        from py4j.protocol import Py4JNetworkError
+
+        raise Py4JNetworkError("Error while sending or receiving")
+
+
+def test_a_java_process_that_has_died_is_a_failure_of_the_cluster(monkeypatch, tmp_path):
+    monkeypatch.setattr(spark_module, "open_session", lambda *_: DeadSession())
+    monkeypatch.setattr(spark_module, "QueryDatabase", lambda _, tables: tables)
+    monkeypatch.setattr(spark_module, "solved_queries", lambda tables, *_: iter([tables.read("SELECT 1")]))
+    engine = SparkEngine(town())
+    with pytest.raises(StorageError, match="Spark failed at the test queries of shape '1p': Error while sending or receiving"):
+        next(engine.solve(SHAPES["1p"], "test", QuerySettings()))
+
+
+def test_tables_that_cannot_be_freed_hide_no_interruption():
+    tables = SparkTables(DeadSession())
+    tables._made["statement"] = DeadSession()
+    tables.close()
 
 
 def test_sql_is_translated_and_not_written_twice():

@@ -3,8 +3,11 @@
 Only SQL runs on the cluster, in the Java processes of Spark: its machines need neither Python nor starqe.
 """
 
+import contextlib
 import functools
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,11 +88,28 @@ def open_session(master: str | None = None, threads: int | None = None, memory: 
         if master.startswith("local"):
             values |= {**LOCAL, "spark.driver.memory": f"{_megabytes(memory)}m"}
     try:
+        _start_java(values)
         return SparkSession.builder.config(map=values).appName("starqe").getOrCreate()
     except Exception as error:
         raise ConfigError(
             f"Spark needs Java 17 and a cluster that answers, found {str(error)[:300]!r} for {master or 'its default'}"
         ) from None
+
+
+def _start_java(values: Mapping[str, str]) -> None:
+    """Starts the Java process of a session. Ctrl-C waits for it: before, pyspark would leave a process behind that never ends."""
+    from pyspark import SparkConf, SparkContext
+
+    heard: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()  # only this one hears signals
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number)) if in_main else None
+    try:
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(values.items())))
+    finally:
+        if in_main:
+            signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _megabytes(memory: str) -> int:
@@ -141,8 +161,12 @@ class SparkTables:
                 self._made.pop(name).unpersist()
 
     def close(self) -> None:
-        """Frees all tables; the session goes on."""
-        self.drop(*list(self._made))
+        """Frees all tables; the session goes on. After Ctrl-C, or if its Java process has died, nothing can be freed."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        with contextlib.suppress(Py4JError, PySparkException, OSError):
+            self.drop(*list(self._made))
 
 
 class SparkEngine:
@@ -161,11 +185,12 @@ class SparkEngine:
             StorageError: The cluster fails.
             UnsupportedError: The shape has too many equal edges to compare their orders.
         """
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             yield from solved_queries(self._database, shape, split, settings)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise StorageError(f"Spark failed at the {split} queries of shape '{shape.name}': {str(error)[:500]}") from error
 
     def close(self) -> None:
