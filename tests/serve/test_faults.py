@@ -85,7 +85,7 @@ def summary(asked: list[Asked]) -> str:
 
 
 def healthy(address: str) -> bool:
-    with urlopen(f"{address}/health", timeout=30) as response:
+    with urlopen(f"{address}/health", timeout=300) as response:
         return response.status == 200
 
 

@@ -5,6 +5,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -336,3 +337,17 @@ def test_an_export_replaces_an_earlier_export_and_nothing_else(tmp_path):
     with pytest.raises(StorageError, match=r"out is not replaced: it holds 'thesis.doc', which is not part of an export"):
         write_statements(graph_of([ONE]), tmp_path / "out", overwrite=True)
     assert names(tmp_path / "out") == ["thesis.doc", "train.txt"]
+
+
+def test_many_malformed_lines_are_left_out_in_time_that_grows_with_their_number(tmp_path, monkeypatch):
+    sums, cumsum = [], np.cumsum
+
+    def counted(values, *arguments, **options):
+        sums.append(len(values))
+        return cumsum(values, *arguments, **options)
+
+    monkeypatch.setattr(np, "cumsum", counted)
+    (tmp_path / "facts.txt").write_text("a,r,b\n" + "x\n" * 1_000)
+    graph, report = import_graph(tmp_path / "facts.txt", on_error="skip")
+    assert (len(graph), report.skipped) == (1, 1_000)
+    assert sum(sums) < 20_000

@@ -10,6 +10,7 @@ import contextlib
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -122,9 +123,9 @@ class _Table:
             words = pa.concat_arrays([words, pa.array([field for row in rows for field in row], pa.string())])
         return cls(_without_brackets(pc.utf8_trim_whitespace(words).dictionary_encode()), counts, numbers, problems)
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
-        """Where the fields of each line begin: (N,)."""
+        """Where the fields of each line begin: (N,). Computed once, not for every malformed line."""
         starts: IntArray = np.cumsum(self.counts) - self.counts
         return starts
 

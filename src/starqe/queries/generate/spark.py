@@ -5,6 +5,7 @@ Only SQL runs on the cluster, in the Java processes of Spark: its machines need 
 
 import contextlib
 import functools
+import logging
 import os
 import signal
 import threading
@@ -87,13 +88,28 @@ def open_session(master: str | None = None, threads: int | None = None, memory: 
         values["spark.master"] = master
         if master.startswith("local"):
             values |= {**LOCAL, "spark.driver.memory": f"{_megabytes(memory)}m"}
+    handler = signal.getsignal(signal.SIGINT)
     try:
         _start_java(values)
-        return SparkSession.builder.config(map=values).appName("starqe").getOrCreate()
+        session = SparkSession.builder.config(map=values).appName("starqe").getOrCreate()
     except Exception as error:
         raise ConfigError(
             f"Spark needs Java 17 and a cluster that answers, found {str(error)[:300]!r} for {master or 'its default'}"
         ) from None
+    # pyspark's own handler talks to Java in the middle of another message: that fails, and the interruption is lost.
+    if _hears_signals():
+        signal.signal(signal.SIGINT, handler)
+    logging.getLogger().addFilter(_not_of_py4j)
+    return session
+
+
+def _hears_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Drops what the connection to Java logs with a traceback before it raises the same."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _start_java(values: Mapping[str, str]) -> None:
@@ -101,15 +117,16 @@ def _start_java(values: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
 
     heard: list[int] = []
-    in_main = threading.current_thread() is threading.main_thread()  # only this one hears signals
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number)) if in_main else None
+    # The command line postpones a Ctrl-C that comes in the middle of an import by an alarm.
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGALRM") if hasattr(signal, name) and _hears_signals()]
+    before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in numbers}
     try:
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(values.items())))
     finally:
-        if in_main:
-            signal.signal(signal.SIGINT, before)
-    if heard:
-        raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in heard:
+        signal.raise_signal(number)
 
 
 def _megabytes(memory: str) -> int:
