@@ -202,6 +202,7 @@ def test_ten_expensive_questions_at_once_while_a_client_asks_cheap_ones(wd50k_ru
     cheap = list(questions(load_graph(wd50k_run / "graph"), per_shape=100))
     with started(wd50k_run) as (process, address):
         server = psutil.Process(process.pid)
+        assert healthy(address)
         asyncio.run(one_after_the_other(address, cycle(cheap), 1, 2))
         idle = asyncio.run(one_after_the_other(address, cycle(cheap), 1, 10))
         memory = memory_of(server)

@@ -1,6 +1,7 @@
 """Spark and DuckDB find the same queries, to the last row. One session serves all tests of this file."""
 
 import importlib
+import logging
 import os
 import shutil
 import signal
@@ -142,6 +143,11 @@ def test_tables_that_cannot_be_freed_hide_no_interruption():
     tables = SparkTables(DeadSession())
     tables._made["statement"] = DeadSession()
     tables.close()
+
+
+def test_what_py4j_logs_beside_its_errors_is_dropped():
+    logged = {name: logging.LogRecord("root", logging.ERROR, f"/lib/{name}/gateway.py", 1, "", None, None) for name in ("py4j", "own")}
+    assert [name for name, record in logged.items() if spark_module._not_of_py4j(record)] == ["own"]
 
 
 def test_sql_is_translated_and_not_written_twice():

@@ -99,7 +99,8 @@ def open_session(master: str | None = None, threads: int | None = None, memory: 
     # pyspark's own handler talks to Java in the middle of another message: that fails, and the interruption is lost.
     if _hears_signals():
         signal.signal(signal.SIGINT, handler)
-    logging.getLogger().addFilter(_not_of_py4j)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)  # some of it has no logger of its own
     return session
 
 
