@@ -180,10 +180,7 @@ class SparkTables:
 
     def close(self) -> None:
         """Frees all tables; the session goes on. After Ctrl-C, or if its Java process has died, nothing can be freed."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        with contextlib.suppress(Py4JError, PySparkException, OSError):
+        with contextlib.suppress(Exception):
             self.drop(*list(self._made))
 
 
@@ -203,12 +200,11 @@ class SparkEngine:
             StorageError: The cluster fails.
             UnsupportedError: The shape has too many equal edges to compare their orders.
         """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         try:
             yield from solved_queries(self._database, shape, split, settings)
-        except (PySparkException, Py4JError) as error:
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):  # py4j is the connection to Java
+                raise
             raise StorageError(f"Spark failed at the {split} queries of shape '{shape.name}': {str(error)[:500]}") from error
 
     def close(self) -> None:
