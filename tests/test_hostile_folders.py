@@ -21,7 +21,7 @@ from starqe.errors import StarqeError
 from starqe.folders import checksum, file_checksum, write_header
 from starqe.kg import load_graph, save_graph
 from starqe.learn import QueryLesson, Run, Trainer
-from starqe.measure.nearest import HEADER, LISTS
+from starqe.measure.index.nearest import HEADER, LISTS
 from starqe.queries import SHAPES, load_queries, sample, tables_of
 from starqe.queries.gaps import TAIL, with_gap
 from starqe.queries.table import CHECKSUMS

@@ -19,7 +19,7 @@ from starqe.folders import file_checksum, recover
 from starqe.kg import Graph, export_graph, graph_of, load_graph, save_graph
 from starqe.kg.statement import Statement
 from starqe.learn import Recipe, Run, preset
-from starqe.measure.nearest import LISTS
+from starqe.measure.index.nearest import LISTS
 from starqe.model import Encoder
 from starqe.queries import load_queries, tables_of
 from starqe.reason.calibration import PREDICTOR

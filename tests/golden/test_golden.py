@@ -12,7 +12,7 @@ from starqe.errors import MismatchError, StorageError
 from starqe.kg import Statement, load_graph
 from starqe.kg.literal import DATE_TIME, DECIMAL, LANGUAGE_STRING, YEAR, Literal
 from starqe.learn import Run
-from starqe.measure.nearest import Measured
+from starqe.measure.index.nearest import Measured
 from starqe.measure.retrieval import retrieve
 from starqe.queries import SHAPES, sample
 from tests.golden.read import READERS
@@ -72,12 +72,20 @@ def test_a_golden_run_that_predicts_numbers_is_read():
     assert (known.known, known.entity) == (True, "10")
 
 
-def test_a_golden_index_is_read():
+@pytest.mark.parametrize(
+    ("folder", "measured"),
+    [
+        (INDEXED, Measured(1000, 126, 56, 209, 0.9668899521531101, 2.659216068227023e-07, 0.0)),
+        (INDEXED.with_name("indexed-1"), Measured(1000, 128, 40, 209, 0.9698086124401913, 2.659216068227023e-07, 0.0)),
+    ],
+    ids=["this version", "version 1"],
+)
+def test_a_golden_index_is_read(folder, measured):
     pytest.importorskip("faiss", reason="needs the extra index")
-    run = Run.open(INDEXED)
+    run = Run.open(folder)
     scorer = run.scorer()
     assert scorer.index is not None
-    assert scorer.index.measured == Measured(1000, 128, 40, 209, 0.9698086124401913, 2.659216068227023e-07, 0.0)
+    assert scorer.index.measured == measured
     part = (sample(run.graph, SHAPES["1p"], 20, "valid", [(0, 1)]), np.arange(20))
     found, true = scorer.best([part], 10), retrieve(scorer.blocks([part]), 20, 10)
     assert np.mean([np.isin(one, other).mean() for one, other in zip(true.ids, found.ids, strict=True)]) > 0.9

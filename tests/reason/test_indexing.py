@@ -13,7 +13,7 @@ from starqe.cli.main import app
 from starqe.errors import MismatchError
 from starqe.kg import load_graph
 from starqe.learn import Run, preset
-from starqe.measure.nearest import FOLDER, HEADER, remove_index
+from starqe.measure.index.nearest import FOLDER, HEADER, remove_index
 from starqe.measure.retrieval import retrieve
 from starqe.model import Encoder
 from starqe.queries import MORE_SHAPES, SHAPES, sample

@@ -16,6 +16,7 @@ Every file is written under another name and renamed: a crash at any moment leav
 import contextlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -33,9 +34,9 @@ from starqe.kg.update import part_before
 from starqe.learn.config import AnyRecipe, Recipe
 from starqe.learn.device import device_of
 from starqe.learn.scorer import EncoderScorer
-from starqe.learn.tensor_file import read_tensors, write_tensors
+from starqe.learn.tensor_file import read_tensors, recorded_checksum, write_tensors
 from starqe.learn.warm_start import Start
-from starqe.measure.nearest import index_of, remove_index
+from starqe.measure.index.nearest import index_of, remove_index
 from starqe.model import Encoder, Space
 
 FORMAT, VERSION = "starqe run", 1
@@ -299,7 +300,9 @@ class Run(RunFolder[Recipe]):
     def scorer(self) -> EncoderScorer:
         """Returns the trained encoder as a scorer of query tables, which uses the index of the run if there is one."""
         encoder = self.encoder()
-        index = index_of(self.folder, encoder.entity_matrix, self.recipe.model.similarity, self.folder / WEIGHTS)
+        index = index_of(
+            self.folder, encoder.entity_matrix, self.recipe.model.similarity, partial(recorded_checksum, self.folder / WEIGHTS)
+        )
         return EncoderScorer(encoder, self.graph, self.recipe.train.variant, frozen=True, index=index)
 
 

@@ -10,7 +10,7 @@ from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
 from starqe.measure.exact_search import EntitySearch, Nearest, Search, nearest, together
-from starqe.measure.nearest import EntityIndex
+from starqe.measure.index.nearest import EntityIndex
 from starqe.measure.retrieval import Best, best_of, dense_blocks
 from starqe.model import SIMILARITY, Encoder, collate
 from starqe.model.similarity import EntityRows

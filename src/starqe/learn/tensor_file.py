@@ -91,6 +91,20 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, metadata
 
 
+def recorded_checksum(path: Path) -> str:
+    """Returns the checksum that a file of tensors records about itself: it identifies the weights.
+
+    Raises:
+        StorageError: The file is missing or damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return str(header["__metadata__"]["checksum"])
+    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError) as error:
+        raise StorageError(f"{path}: damaged ({error!r}). Train again") from None
+
+
 def _tensor(content: mmap.mmap, first: int, dtype: str, shape: list[int], data_offsets: list[int]) -> Tensor:
     """Returns one tensor of a mapped file, whose tensors begin at ``first``."""
     kind, (begin, end) = DTYPES[dtype], data_offsets

@@ -12,7 +12,9 @@ from starqe.folders import locked
 from starqe.kg import Graph
 from starqe.learn import EncoderScorer, Run
 from starqe.learn.run import WEIGHTS
-from starqe.measure.nearest import FOLDER, Measured, available, build_index, sampled_rows, weights_checksum
+from starqe.learn.tensor_file import recorded_checksum
+from starqe.measure.index.lists import available, sampled_rows
+from starqe.measure.index.nearest import FOLDER, Measured, build_index
 from starqe.queries import SHAPES, sample
 from starqe.queries.gaps import HEAD, TAIL, with_gap
 from starqe.reason.calibration import PREDICTOR
@@ -75,7 +77,7 @@ def index_run(run: AnyRun, seed: int = 0, step: Callable[[float], None] = lambda
     """
     vectors, matrix = _encoder_queries(run, seed) if isinstance(run, Run) else _predictor_queries(run, seed)
     similarity = run.recipe.model.similarity if isinstance(run, Run) else "dot"
-    return build_index(run.folder / FOLDER, matrix, similarity, vectors, weights_checksum(run.folder / WEIGHTS), seed, step).measured
+    return build_index(run.folder / FOLDER, matrix, similarity, vectors, recorded_checksum(run.folder / WEIGHTS), seed, step).measured
 
 
 Model = tuple[torch.Tensor, Callable[[], torch.Tensor]]

@@ -25,7 +25,7 @@ from starqe.queries import SHAPES, QueryTable, sample
 
 if TYPE_CHECKING:
     from starqe.kg import Graph
-    from starqe.measure.nearest import EntityIndex
+    from starqe.measure.index.nearest import EntityIndex
 
 WIDTH = 64
 QUERIES, DRAWN = 200, 5_000
@@ -137,7 +137,7 @@ def ask(size: Size) -> dict[str, Any]:
 
 def retrieve_(size: Size) -> dict[str, Any]:
     """Builds and asks an index of rows that have the communities of the world as clusters: a stand-in for a long training."""
-    from starqe.measure.nearest import build_index
+    from starqe.measure.index.nearest import build_index
     from starqe.measure.retrieval import retrieve
     from starqe.model.similarity import SIMILARITY, EntityRows
 

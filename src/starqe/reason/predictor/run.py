@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from starqe.errors import StorageError
@@ -10,7 +10,8 @@ from starqe.folders import read_checked, read_header
 from starqe.kg import Graph
 from starqe.learn import Run, RunFolder, kind_of
 from starqe.learn.run import FORMAT, HEADER, VERSION, WEIGHTS
-from starqe.measure.nearest import index_of
+from starqe.learn.tensor_file import recorded_checksum
+from starqe.measure.index.nearest import index_of
 from starqe.model.embedding import MakeTable
 from starqe.model.weights import weight
 from starqe.reason.predictor.architectures import new_predictor
@@ -94,7 +95,7 @@ class PredictorRun(RunFolder[PredictorRecipe]):
             StorageError: There are no weights yet, they are damaged, or of another model; or the rules are damaged.
         """
         predictor = self.predictor()
-        index = index_of(self.folder, predictor.entity_matrix, "dot", self.folder / WEIGHTS)
+        index = index_of(self.folder, predictor.entity_matrix, "dot", partial(recorded_checksum, self.folder / WEIGHTS))
         return PredictorScorer(predictor, frozen=True, index=index, rules=self.rules())
 
 

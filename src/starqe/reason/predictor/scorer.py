@@ -8,7 +8,7 @@ from torch import Tensor
 
 from starqe.errors import InputError, UnsupportedError
 from starqe.measure.exact_search import EntitySearch, Nearest, nearest
-from starqe.measure.nearest import EntityIndex
+from starqe.measure.index.nearest import EntityIndex
 from starqe.model import SIMILARITY
 from starqe.model.similarity import EntityRows
 from starqe.queries import QueryTable

@@ -10,8 +10,8 @@ import torch
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
 from starqe.folders import file_checksum, write_header
-from starqe.measure import nearest
-from starqe.measure.nearest import HEADER, LISTS, EntityIndex, build_index, open_index
+from starqe.measure.index import lists, nearest
+from starqe.measure.index.nearest import HEADER, LISTS, EntityIndex, build_index, open_index
 from starqe.measure.retrieval import Best, retrieve
 from starqe.model.similarity import SIMILARITY, EntityRows
 
@@ -146,13 +146,13 @@ def test_what_is_left_of_a_removed_index_is_replaced(folder, tmp_path):
     assert open_index(copy, lambda: ROWS, "dot", "abc").measured.entities == V
 
 
-@pytest.mark.parametrize("change", [{"probes": 0}, {"entities": V + 1}, {"lists": 1}])
+@pytest.mark.parametrize("change", [{"probes": 0}, {"entities": V + 1}, {"lists": 1}, {"candidates": 0}])
 def test_an_index_of_other_sizes_is_refused(folder, tmp_path, change):
     copy = shutil.copytree(folder, tmp_path / "index")
     header = json.loads((copy / HEADER).read_text())
     header.pop("checksum")
     write_header(copy / HEADER, header.pop("format"), header.pop("version"), {**header, "measured": {**header["measured"], **change}})
-    with pytest.raises(StorageError, match=r"damaged \(entities, width and lists are .*Build the index again"):
+    with pytest.raises(StorageError, match=r"damaged \((entities and lists are|an index has 1 to) .*Build the index again"):
         open_index(copy, lambda: ROWS, "dot", "abc")
 
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_indexed_is_refused(tmp_path, monkeypatch):
         with pytest.raises(UnsupportedError, match=r"found the similarity 'dot'. Use exact search"):
             build_index(tmp_path / "index", lambda: ROWS, "dot", VECTORS, "abc")
     monkeypatch.setitem(sys.modules, "faiss", None)
-    assert not nearest.available()
+    assert not lists.available()
     with pytest.raises(UnsupportedError, match=r"needs the package faiss-cpu. Install it \(pip install 'starqe\[index\]'\)"):
         build_index(tmp_path / "index", lambda: ROWS, "dot", VECTORS, "abc")
     assert not (tmp_path / "index").exists()

@@ -1,21 +1,19 @@
 """An approximate index of the entities: the best ones of a query without comparing it with all, for graphs of millions.
 
-The rows are clustered into lists; a query visits the lists nearest to it. The rows of the lists are numbers of 8 bits, and the best of
-them are compared again by their exact scores. The normaliser is the sum over these, plus an estimate of the rest from a fixed random
-sample of the entities. In a run it is a folder, mapped into memory:
+The rows are clustered into lists; a query visits the lists nearest to it. The rows of the lists are numbers of 4 bits, which the processor
+looks up 32 rows at a time, and the best of them are compared again by their exact scores. The normaliser is the sum over these, plus an
+estimate of the rest from a fixed random sample of the entities. In a run it is a folder:
 
-    index.json     {"format": "starqe index", "version": 1, the weights that it belongs to, its sizes, what was measured when it was built}
+    index.json     {"format": "starqe index", "version": 2, the weights that it belongs to, its sizes, what was measured when it was built}
     lists.faiss    the clusters and their rows
 
 B queries · V entities · D width · k best.
 """
 
-import json
 import math
 import shutil
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,12 +24,12 @@ from torch import Tensor
 
 from starqe.errors import InputError, MismatchError, StorageError, UnsupportedError
 from starqe.folders import check_only, file_checksum, new_folder, read_header, recover, write_header
+from starqe.measure.index.lists import RENEW, clustered, library, read_lists, sampled_rows, search
 from starqe.measure.retrieval import Best, retrieve
-from starqe.model.similarity import BLOCK, SIMILARITY, EntityRows
+from starqe.model.similarity import SIMILARITY, EntityRows
 from starqe.ragged import IntArray
-from starqe.seed import generator
 
-FORMAT, VERSION = "starqe index", 1
+FORMAT, VERSION = "starqe index", 2
 FOLDER, HEADER, LISTS = "index", "index.json", "lists.faiss"
 LEAST = 1_000
 """The minimum number of entities of an index."""
@@ -39,14 +37,12 @@ COUNT = 100
 """The number of best entities whose recall is measured."""
 ENOUGH = 0.96
 """The recall up to which more lists are visited."""
-CANDIDATES = 1_024
-"""The minimum number of entities whose exact scores are computed for a query."""
+CANDIDATES, MOST_CANDIDATES = 1_024, 8_192
+"""The minimum number of entities whose exact scores are computed for a query, and the most that an index chooses."""
+WITH_ALL_LISTS = 0.985
+"""The recall that the number of candidates is chosen for, if all lists are visited: the rest of what may be lost is left to the lists."""
 SAMPLE = 16_384
 """The number of entities that the rest of the normaliser is estimated from."""
-_ROWS_PER_LIST = 40  # that the clustering learns from
-_ROUNDS = 8
-_RENEW = "Build the index again"
-_READING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,8 @@ class Measured:
     """The root mean square error of the logarithm of the normaliser."""
     estimated_error: float
     """The same, as the estimates themselves expect it."""
+    candidates: int = CANDIDATES
+    """The number of entities whose exact scores are computed."""
 
 
 class EntityIndex:
@@ -100,13 +98,14 @@ class EntityIndex:
         vectors = vectors.detach().float().cpu()
         without = without or [np.empty(0, np.int64)] * len(vectors)
         count = min(count, self.measured.entities)
-        wanted = min(max(CANDIDATES, 2 * count) + max(map(len, without), default=0), self.measured.entities)
-        places = _search(self._lists, _operand(vectors, self._name), wanted, self.measured.probes)
+        wanted = min(max(self.measured.candidates, 2 * count) + max(map(len, without), default=0), self.measured.entities)
+        places = search(self._lists, vectors, self._name, wanted, self.measured.probes)
         ids, scores = np.zeros((len(vectors), count), np.int64), torch.full((len(vectors), count), -torch.inf)
         total, error = torch.empty(len(vectors)), torch.empty(len(vectors))
         of_sample = SIMILARITY[self._name].scores(vectors, self._sample[1])  # (B, m)
         for row, vector in enumerate(vectors):
-            found = np.setdiff1d(places[row][places[row] >= 0], without[row])
+            found = np.sort(places[row][places[row] >= 0])  # each is in one list
+            found = found[~np.isin(found, without[row])] if len(without[row]) else found
             own = self.at(vector[None], found)[0]
             order = own.argsort(descending=True, stable=True)[:count]  # of equal ones, the lowest id comes first
             ids[row, : len(order)], scores[row, : len(order)] = found[order.numpy()], own[order]
@@ -137,51 +136,11 @@ class EntityIndex:
         return float(most + np.log(total)), float(rest * spread / math.sqrt(len(weights)) / total)
 
 
-def sampled_rows(seed: int, rows: int, count: int, purpose: str) -> IntArray:
-    """Returns different rows at random, ascending; all if there are no more."""
-    return np.sort(generator(seed, purpose).choice(rows, min(count, rows), replace=False))
-
-
 def _places_of(values: IntArray, among: IntArray) -> IntArray:
     """Returns the places of values in an ascending array; values that it lacks are left out."""
     places = np.searchsorted(among, values)
     inside = places < len(among)
     return np.asarray(places[inside][among[places[inside]] == values[inside]])
-
-
-def _operand(rows: Tensor, similarity: str) -> Any:
-    """Returns rows or vectors as the index compares them: (n, D) float32."""
-    rows = rows.detach().float()
-    directions = SIMILARITY[similarity].order == "product of directions"
-    return np.ascontiguousarray((torch.nn.functional.normalize(rows) if directions else rows).numpy())
-
-
-def _search(lists: Any, vectors: Any, count: int, probes: int) -> IntArray:
-    faiss = _faiss()
-    faiss.omp_set_num_threads(torch.get_num_threads())
-    found: IntArray = lists.search(vectors, count, params=faiss.SearchParametersIVF(nprobe=probes))[1]
-    if found.max(initial=-1) >= lists.ntotal:
-        raise StorageError(f"the index of the entities is damaged: it has {lists.ntotal:,}, found the number {found.max()}. {_RENEW}")
-    return found
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError:
-        raise UnsupportedError(
-            "an index of entities needs the package faiss-cpu. Install it (pip install 'starqe[index]'), or remove the index"
-        ) from None
-    return faiss
-
-
-def available() -> bool:
-    """Returns whether the library that builds and reads indexes is installed."""
-    try:
-        _faiss()
-    except UnsupportedError:
-        return False
-    return True
 
 
 def build_index(
@@ -214,11 +173,8 @@ def build_index(
     rows = matrix()
     if len(rows) < LEAST or not len(vectors):
         raise InputError(f"an index has at least {LEAST:,} entities and is measured by queries, found {len(rows):,} and {len(vectors):,}")
-    faiss = _faiss()
-    lists = _clustered(rows, similarity, seed)
-    for start in range(0, len(rows), BLOCK):
-        lists.add(_operand(rows[start : start + BLOCK], similarity))
-        step(0.1 + 0.7 * min(1.0, (start + BLOCK) / len(rows)))
+    faiss = library()
+    lists = clustered(rows, similarity, seed, lambda share: step(0.1 + 0.7 * share))
     measured = _measure(lists, matrix, similarity, vectors.detach().float().cpu(), seed)
     with new_folder(folder, True, lambda: _check_replaceable(folder)) as place:
         faiss.write_index(lists, str(place / LISTS))
@@ -234,41 +190,33 @@ def _check_replaceable(folder: Path) -> None:
     check_only(folder, (HEADER, LISTS), "an index")
 
 
-def _clustered(rows: Tensor, similarity: str, seed: int) -> Any:
-    """Returns an index without rows, whose clusters are learned from a sample."""
-    faiss = _faiss()
-    faiss.omp_set_num_threads(torch.get_num_threads())
-    metric = faiss.METRIC_L2 if SIMILARITY[similarity].order == "distance" else faiss.METRIC_INNER_PRODUCT
-    count = 2 ** round(math.log2(3 * math.sqrt(len(rows))))  # twice as many: twice as long to build, and half as many rows to visit
-    centres = (faiss.IndexFlatIP if metric == faiss.METRIC_INNER_PRODUCT else faiss.IndexFlatL2)(rows.shape[1])
-    lists = faiss.IndexIVFScalarQuantizer(centres, rows.shape[1], count, faiss.ScalarQuantizer.QT_8bit, metric)
-    centres.this.disown()
-    lists.own_fields = True
-    lists.cp.niter, lists.cp.seed, lists.cp.spherical = _ROUNDS, seed, metric == faiss.METRIC_INNER_PRODUCT
-    lists.cp.min_points_per_centroid = 1
-    chosen = sampled_rows(seed, len(rows), _ROWS_PER_LIST * count, "rows to cluster")
-    lists.train(_operand(rows[torch.from_numpy(chosen)], similarity))
-    return lists
-
-
 def _measure(lists: Any, matrix: Callable[[], Tensor], similarity: str, vectors: Tensor, seed: int) -> Measured:
-    """Chooses the number of lists to visit, and measures recall and the error of the normaliser, next to exact search."""
+    """Chooses how many lists are visited and candidates compared; measures recall and the error of the normaliser, next to exact search."""
     entities = EntityRows(SIMILARITY[similarity], lambda: matrix())
     count = min(COUNT, len(matrix()))
     exact = [retrieve(_float_blocks(entities, some), len(some), count) for some in torch.split(vectors, 16)]
     true = np.concatenate([best.ids for best in exact])
-    probes = min(8, lists.nlist)
-    while True:
-        index = EntityIndex(lists, similarity, matrix, Measured(len(matrix()), lists.nlist, probes, len(vectors), 0.0, 0.0, 0.0), seed)
-        found = index.best(vectors, count)
+
+    def tried(probes: int, candidates: int) -> tuple[Best, Measured]:
+        sizes = Measured(len(matrix()), lists.nlist, probes, len(vectors), 0.0, 0.0, 0.0, candidates)
+        found = EntityIndex(lists, similarity, matrix, sizes, seed).best(vectors, count)
         recall = float(np.mean([np.isin(one, other).mean() for one, other in zip(true, found.ids, strict=True)]))
-        if recall >= ENOUGH or probes >= lists.nlist:
-            break
-        probes = min(probes * 3 // 2, lists.nlist)
+        return found, replace(sizes, recall=recall)
+
+    candidates = CANDIDATES
+    while candidates < MOST_CANDIDATES and tried(lists.nlist, candidates)[1].recall < WITH_ALL_LISTS:
+        candidates *= 2
+    fewer, probes = 0, min(8, lists.nlist)
+    while tried(probes, candidates)[1].recall < ENOUGH and probes < lists.nlist:
+        fewer, probes = probes, min(2 * probes, lists.nlist)
+    while probes - fewer > 1 + probes // 16:
+        middle = (fewer + probes) // 2
+        fewer, probes = (fewer, middle) if tried(middle, candidates)[1].recall >= ENOUGH else (middle, probes)
+    found, measured = tried(probes, candidates)
     assert found.error is not None, "an index estimates"
     off = found.log_normaliser - torch.cat([best.log_normaliser for best in exact])
-    errors = (math.sqrt(float(value.double().square().mean())) for value in (off, found.error))
-    return Measured(len(matrix()), lists.nlist, probes, len(vectors), recall, *errors)
+    errors = [math.sqrt(float(value.double().square().mean())) for value in (off, found.error)]
+    return replace(measured, normaliser_error=errors[0], estimated_error=errors[1])
 
 
 def _float_blocks(entities: EntityRows, vectors: Tensor) -> Any:
@@ -276,7 +224,7 @@ def _float_blocks(entities: EntityRows, vectors: Tensor) -> Any:
 
 
 def open_index(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: str) -> EntityIndex:
-    """Opens an index, mapped into memory.
+    """Opens an index.
 
     Raises:
         MismatchError: It was built for other weights, or another similarity.
@@ -286,36 +234,25 @@ def open_index(folder: Path, matrix: Callable[[], Tensor], similarity: str, weig
     header = read_header(folder / HEADER, FORMAT, VERSION)
     if header.get("weights") != weights or header.get("similarity") != similarity:
         built = f"for the weights {header.get('weights')} and the similarity {header.get('similarity')}"
-        raise MismatchError(f"{folder} was built {built}, and the model has the weights {weights} and {similarity}. {_RENEW}")
+        raise MismatchError(f"{folder} was built {built}, and the model has the weights {weights} and {similarity}. {RENEW}")
     path = folder / LISTS
     try:
         recorded, found = header["checksums"][LISTS], file_checksum(path)
         if recorded != found:
-            raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {_RENEW}")
+            raise StorageError(f"{path}: damaged or changed (checksum {found}, recorded {recorded}). {RENEW}")
         measured = Measured(**header["measured"])
-        lists = _read_lists(path)
-        sizes, wanted = (lists.ntotal, lists.d, lists.nlist), (*matrix().shape, measured.lists)
-        if sizes != wanted or measured.entities != len(matrix()) or not 0 < measured.probes <= measured.lists:
-            raise ValueError(f"entities, width and lists are {wanted}, found {sizes}, and {measured}")
+        lists, entities = read_lists(path, similarity, *matrix().shape), len(matrix())
+        if (measured.lists, measured.entities) != (lists.nlist, entities) or not 0 < measured.probes <= measured.lists:
+            raise ValueError(f"entities and lists are {entities} and {lists.nlist}, found {measured}")
+        if not 0 < measured.candidates <= MOST_CANDIDATES:
+            raise ValueError(f"an index has 1 to {MOST_CANDIDATES} candidates, found {measured.candidates}")
         return EntityIndex(lists, similarity, matrix, measured, int(header["seed"]))
     except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError, MemoryError) as error:
-        raise StorageError(f"{folder}: damaged ({error}). {_RENEW}") from None
+        raise StorageError(f"{folder}: damaged ({error}). {RENEW}") from None
 
 
-def _read_lists(path: Path) -> Any:
-    """Maps the lists into memory; a file that claims more than it holds is refused before memory is taken for it."""
-    faiss = _faiss()
-    with _READING:  # the limit is one for all threads
-        faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
-        lists = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    if not isinstance(lists, faiss.IndexIVFScalarQuantizer):
-        raise ValueError(f"an index has lists of numbers of 8 bits, found {type(lists).__name__}")
-    faiss.downcast_InvertedLists(lists.invlists).prefetch_nthread = 0  # for files that are not in memory: it starts 32 threads per query
-    return lists
-
-
-def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: Path) -> EntityIndex | None:
-    """Opens the index in the folder of a run, if it has one; the weights are the file that it has to belong to.
+def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weights: Callable[[], str]) -> EntityIndex | None:
+    """Opens the index in the folder of a run, if it has one; what identifies the weights that it has to belong to is only asked then.
 
     Raises:
         MismatchError: It was built for other weights.
@@ -325,24 +262,10 @@ def index_of(folder: Path, matrix: Callable[[], Tensor], similarity: str, weight
     place = folder / FOLDER
     if not place.exists():
         recover(place)
-    return open_index(place, matrix, similarity, weights_checksum(weights)) if (place / HEADER).exists() else None
+    return open_index(place, matrix, similarity, weights()) if (place / HEADER).exists() else None
 
 
 def remove_index(folder: Path) -> None:
     """Removes the index in the folder of a run, if it has one."""
     (folder / FOLDER / HEADER).unlink(missing_ok=True)  # without it, the rest is no index
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
-
-
-def weights_checksum(path: Path) -> str:
-    """Returns the checksum that a file of tensors records about itself: it identifies the weights.
-
-    Raises:
-        StorageError: The file is missing or damaged.
-    """
-    try:
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        return str(header["__metadata__"]["checksum"])
-    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError) as error:
-        raise StorageError(f"{path}: damaged ({error!r}). Train again") from None

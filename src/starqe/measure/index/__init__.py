@@ -1,0 +1,1 @@
+"""An approximate index of the entities: the best ones of a query without comparing it with all."""
