@@ -141,3 +141,13 @@ def test_calibration_takes_as_many_queries_as_the_time_that_is_left_allows() -> 
     assert ({len(table) for table in everything.values()}, seconds) == ({20}, pytest.approx(12.0))
     least, _ = calibration_queries(tables, costs, -5.0)  # nothing is left: some are needed all the same
     assert {len(table) for table in least.values()} == {LEAST_CALIBRATION}
+
+
+def test_as_many_statements_are_validated_on_as_fit_into_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "_seconds", lambda _: 16.0)
+    monkeypatch.setattr(prepare, "PROBED", 1)  # 8 statements, of 2 seconds each
+    graph = embedded_graph()
+    assert len(graph.known(["valid"])) > 20
+    assert prepare._predictor_validation(None, graph, 1_000, 40.0) == (20, 40.0)  # type: ignore[arg-type]
+    assert prepare._predictor_validation(None, graph, 10, 40.0) == (10, 20.0)  # type: ignore[arg-type]
+    assert prepare._predictor_validation(None, graph, 1_000, 1.0) == (8, 16.0)  # type: ignore[arg-type]

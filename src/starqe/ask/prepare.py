@@ -51,8 +51,8 @@ LEAST_TRAINING = 0.2
 """The minimum share of the time for training, even if sampling and calibration leave less."""
 HELD_OUT = 0.05
 """The share of train statements that become the validation split of a graph without one."""
-VALIDATION_SHARE = 0.03
-"""The share of the time that one validation of the encoder may take: a short fit validates on fewer queries."""
+VALIDATION_SHARE, VALIDATION_SHARE_OF_LARGE = 0.03, 0.01
+"""The share of the time that one validation of a model may take: a short fit validates on fewer queries. Large graphs have many epochs."""
 CALIBRATION_SHARE = 0.25
 """The share of the time that calibration may take: if all validation queries take longer, it is fitted on fewer."""
 LEAST_CALIBRATION = 5
@@ -74,9 +74,8 @@ def drawn_queries(graph: Graph, split: str, count: int, seed: int = 0) -> dict[s
     """
     found: dict[str, QueryTable] = {}
     for shape in SHAPES.values():
-        directions = list(product((False, True), repeat=len(shape.edges)))
-        for turns in directions:
-            table = sample(graph, turned(shape, turns), -(-count // len(directions)), split, [(0, 2)] * len(shape.edges), seed)
+        for turns in product((False, True), repeat=len(shape.edges)):
+            table = sample(graph, turned(shape, turns), -(-count // 2 ** len(turns)), split, [(0, 2)] * len(shape.edges), seed)
             if len(table):
                 found[table.shape.name] = table
     return found
@@ -132,6 +131,7 @@ def calibrate(
     step(0.9)
     fitted["encoder"] = fit_probability(run.graph, alone.mixture(["train"]), validation, left(1.0))
     save_reasoner(run.folder, reasoner, predictor, fitted)
+    step(1.0)
     return Answerer(reasoner, fitted["mixture"])
 
 
@@ -218,25 +218,26 @@ def _fit_models(
 ) -> Answerer:
     """Measures what validation and calibration cost, trains both models in the rest of the time, and calibrates them."""
     check_calibration_fits(run, predictor, ReasonSettings(), memory)
-    questions = PredictLesson(predictor)
     untrained = EncoderScorer(Encoder(run.recipe.model, run.space, 0).eval(), run.graph, run.recipe.train.variant)
     untrained_one_hop = PredictorScorer(predictor.new_predictor().eval())
     most = max(map(len, validation.values()), default=1)
     encoder_validation = _encoder_validation(untrained, run.graph, validation)
-    validated = max(1, min(most, int(most * VALIDATION_SHARE * budget / max(encoder_validation, 1e-9))))
+    share = (VALIDATION_SHARE if len(run.graph.entities) <= LARGE else VALIDATION_SHARE_OF_LARGE) * budget
+    validated = max(1, min(most, int(most * share / max(encoder_validation, 1e-9))))
     encoder_validation *= validated / most
-    predictor_validation = _predictor_validation(untrained_one_hop, run.graph, predictor.recipe.train.validation_questions)
-    lesson = QueryLesson(run, queries, _first(validation, validated))
+    wanted = predictor.recipe.train.validation_questions
+    statements, predictor_validation = _predictor_validation(untrained_one_hop, run.graph, wanted, share)
+    lesson, questions = QueryLesson(run, queries, _first(validation, validated)), PredictLesson(predictor, statements)
     baselines = lesson.baseline().get("average"), questions.baseline().get("average")
     calibration = CALIBRATION_SHARE * budget
     if len(run.graph.entities) <= LARGE:  # beyond, an untrained model is several times as slow as a trained one, which has an index
         costs = calibration_costs(untrained, untrained_one_hop, run.graph, validation)
         _, calibration = calibration_queries(validation, costs, calibration)
+    del untrained, untrained_one_hop  # in large graphs they take as much memory as the models
     drawing = time.perf_counter() - began
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
     note(SAMPLING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
-
     reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
@@ -253,9 +254,7 @@ def _fit_models(
     def calibrated(share: float) -> None:
         note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
 
-    answerer = calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated, seconds=left)
-    calibrated(1.0)
-    return answerer
+    return calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated, seconds=left)
 
 
 def _train(
@@ -318,11 +317,12 @@ def _encoder_validation(encoder: EncoderScorer, graph: Graph, validation: Mappin
     return _seconds(measured) * sum(map(len, validation.values())) / max(sum(map(len, few.values())), 1)
 
 
-def _predictor_validation(one_hop: PredictorScorer, graph: Graph, statements: int) -> float:
-    """Estimates the seconds that one validation on this number of statements takes."""
+def _predictor_validation(one_hop: PredictorScorer, graph: Graph, statements: int, seconds: float) -> tuple[int, float]:
+    """Returns how many of these statements can be validated on in this time, at least as many as are tried here, and how long it takes."""
     few = some_statements(graph, "valid", 8 * PROBED)
-    seconds = _seconds(lambda: rank_links(one_hop, graph, few, LINKS["ours"], ("train", "valid")))
-    return seconds * min(len(graph.known(["valid"])), statements) / len(few)
+    each = _seconds(lambda: rank_links(one_hop, graph, few, LINKS["ours"], ("train", "valid"))) / len(few)
+    chosen = min(statements, len(graph.known(["valid"])), max(len(few), int(seconds / max(each, 1e-9))))
+    return chosen, each * chosen
 
 
 def _of_each_shape(validation: Mapping[str, QueryTable], count: int) -> dict[str, QueryTable]:

@@ -124,6 +124,12 @@ def test_validation_ranks_both_ends_of_validation_statements(trainer: MakeTraine
     assert max(line["tail"] for line in found) > 60  # the country follows from the city
 
 
+def test_a_short_training_validates_on_fewer_statements(tmp_path: Path) -> None:
+    run = PredictorRun.create(tmp_path / "run", recipe_of("one-hop").with_settings(TINY), small_graph())
+    assert len(PredictLesson(run)._validation) > 2
+    assert len(PredictLesson(run, 2)._validation) == 2
+
+
 @pytest.mark.parametrize("setting", ["train.validation_questions=0", 'train.splits=["train", "valid"]'])
 def test_without_validation_the_last_weights_are_kept(setting: str, trainer: MakeTrainer) -> None:
     counters = trainer(setting, graph=small_graph()).train()

@@ -23,15 +23,20 @@ from starqe.reason.predictor.training_questions import TrainingQuestions
 class PredictLesson:
     """Trains a predictor to find what is missing in statements (a `starqe.learn.lesson.Lesson`).
 
+    Args:
+        run: The run of the predictor.
+        validated: The maximum number of validation statements, if it is less than the recipe says: there may be little time.
+
     Raises:
         InputError: The splits to train on have no statements.
     """
 
-    def __init__(self, run: PredictorRun) -> None:
+    def __init__(self, run: PredictorRun, validated: int | None = None) -> None:
         self._run, self._config = run, run.recipe.train
         self.questions = TrainingQuestions(run.learned, self._config, run.recipe.seed)
         self.per_epoch, self.steps_per_epoch = self.questions.per_epoch, self.questions.steps_per_epoch
         limit = 0 if "valid" in self._config.splits else self._config.validation_questions
+        limit = limit if validated is None else min(limit, validated)
         self._validation = some_statements(run.learned, "valid", limit, run.recipe.seed)
         self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
 
