@@ -125,7 +125,8 @@ def _learned_bands(rows: Tensor, similarity: str, seed: int) -> _Bands:
     lengths = np.concatenate([torch.linalg.vector_norm(block.detach().float(), dim=1).numpy() for block in torch.split(rows, BLOCK)])
     edges = np.empty(0) if one_band else np.unique(np.quantile(lengths, [1 - 0.5**band for band in range(1, BANDS)]))
     members = _in_bands(lengths, edges)
-    each, centres, first = max(1, list_count(len(rows)) // len(members)), [], [0]
+    each, first = max(1, list_count(len(rows)) // len(members)), [0]
+    centres: list[Any] = []
     for band, own in enumerate(members):
         chosen = own[sampled_rows(seed, len(own), _ROWS_PER_LIST * each, f"rows to cluster, band {band}")]
         some = _operand(rows[torch.from_numpy(chosen)], similarity)
@@ -164,7 +165,8 @@ def _operand(rows: Tensor, similarity: str) -> Any:
 
 
 def _directions(rows: FloatArray) -> FloatArray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+    found: FloatArray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+    return found
 
 
 def _stored(rows: Tensor, similarity: str) -> Any:
