@@ -74,3 +74,22 @@ def test_varied_queries_come_in_every_direction_with_none_to_two_pairs(graph) ->
     numbers = np.concatenate([table.pairs.counts for table in tables])
     assert set(numbers.tolist()) <= {0, 1, 2}
     assert {0, 1} <= set(numbers.tolist())
+
+
+def test_answers_that_are_found_lazily_are_the_same(graph, queries) -> None:
+    """With ``redraw`` no table keeps answers, and every batch has them; without varied queries, the epochs are the same."""
+    at_once, lazily = (
+        TrainingQueries(graph, queries, TrainConfig(one_hop="varied", one_hop_per_direction=60, queries_per_shape=20, redraw=redraw), 0)
+        for redraw in (False, True)
+    )
+    auxiliary = [table for table in lazily.tables if len(table.shape.edges) == 1 and table not in queries.values()]
+    assert sum(len(table) for table in auxiliary) > 60
+    assert not any(len(table.answers.items) for table in auxiliary)
+    for one, other in zip(at_once.batches(1), lazily.batches(1), strict=True):
+        assert [answers_of(part) for part in one] == [answers_of(part) for part in other]
+
+
+def answers_of(part) -> list[tuple[list[int], list[int], list[int]]]:
+    table, rows = part
+    assert table.answers.counts[rows].all()
+    return [(table.anchors[row].tolist(), table.relations[row].tolist(), table.answers[row].tolist()) for row in rows]

@@ -21,20 +21,22 @@ Part = tuple[QueryTable, IntArray]
 """A table and some of its rows, as `collate` takes them."""
 
 
-def one_hop_tables(graph: Graph, qualified: bool, seed: int, lazily: bool = False) -> list[QueryTable]:
+def one_hop_tables(graph: Graph, qualified: bool, seed: int, lazily: bool = False, all_lazily: bool = False) -> list[QueryTable]:
     """Makes the one-hop queries of all training statements: a table of tails asked for, and one of heads.
 
     Every distinct (head, relation) of train is a query, with all its tails in train as answers; the same for tails. If
     they may be qualified, each statement with qualifiers adds one query with a random non-empty subset of them, and its
-    answers are those of all statements that have the subset. Finding them takes the longest; done lazily, they are left out.
+    answers are those of all statements that have the subset. Finding them takes the longest; done lazily, they are left out. In large
+    graphs the answers of all queries take as much memory as the embeddings: with ``all_lazily``, all of them are left out.
     """
     rows = graph.known(["train"]).rows
     tables = []
     ends: tuple[tuple[Side, IntArray, IntArray], ...] = (("head", graph.head, graph.tail), ("tail", graph.tail, graph.head))
     for side, given, wanted in ends:
         relations = len(graph.relations)
-        keys, query = np.unique(given[rows].astype(np.int64) * relations + graph.relation[rows], return_inverse=True)
-        answers = _grouped(query, wanted[rows], len(keys))
+        codes = given[rows].astype(np.int64) * relations + graph.relation[rows]
+        keys = np.unique(codes)
+        answers = Ragged.empty(len(keys)) if all_lazily else _grouped(np.searchsorted(keys, codes), wanted[rows], len(keys))
         node, relation = ((keys // relations).astype(np.int32), (keys % relations).astype(np.int32))
         tables.append(one_hop_table(side, node, relation, Ragged.empty(len(keys), 2), answers))
         if qualified:
@@ -100,7 +102,8 @@ class TrainingQueries:
     def __init__(self, graph: Graph, queries: Mapping[str, QueryTable], config: TrainConfig, seed: int) -> None:
         self._graph, self._config, self._seed = graph, config, seed
         lazily = config.variant == "qualified"
-        auxiliary = one_hop_tables(graph, config.one_hop == "varied", seed, lazily) if config.one_hop != "none" else []
+        all_lazily = lazily and config.redraw
+        auxiliary = one_hop_tables(graph, config.one_hop == "varied", seed, lazily, all_lazily) if config.one_hop != "none" else []
         self._fixed: list[tuple[list[QueryTable], int]] = []
         self._varied: list[Shape] = []
         for table in queries.values():

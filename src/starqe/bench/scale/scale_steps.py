@@ -32,7 +32,14 @@ QUERIES, DRAWN = 200, 5_000
 """The number of questions, and the number of training queries per shape that are sampled to measure sampling."""
 COUNT = 100
 """The number of entities to find per question."""
-RECIPE = (f"model.width={WIDTH}", "train.optimizer=rows", "train.validation_queries=0", "train.average=0", "train.varied_per_shape=0")
+RECIPE = (
+    f"model.width={WIDTH}",
+    "train.optimizer=rows",
+    "train.validation_queries=0",
+    "train.average=0",
+    "train.varied_per_shape=0",
+    "train.redraw=true",
+)
 """The settings of the trained encoder that differ from the preset ``starqe-ask``."""
 _EXACT = 20  # questions that are also asked by exact search
 _NOISE = 0.5
