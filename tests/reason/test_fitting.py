@@ -12,7 +12,7 @@ from starqe.learn.training_queries import Part
 from starqe.measure.exact_search import Nearest
 from starqe.queries import SHAPES, QueryTable, sample
 from starqe.reason import fitting
-from starqe.reason.fitting import fit_probability, fit_weights
+from starqe.reason.fitting import fit_probability, fit_weights, in_turns
 from starqe.reason.listed import Listed, Result, Rows
 from tests.reason.test_mixture import nearest_of
 from tests.reason.test_probability import Believer
@@ -75,10 +75,22 @@ def test_the_weights_from_the_best_candidates_are_those_of_whole_rows(seed: int,
     assert fit_weights(GRAPH, encoder, executor, TABLES) == dense
 
 
-def test_a_fit_stops_when_its_time_is_up_but_has_seen_some_queries_of_every_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_stops_when_its_time_is_up_but_has_seen_some_queries_of_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_BATCH", 10)
     scorer = Believer(len(GRAPH.entities), GRAPH.entities.id("big"))
     two = {"1p": TABLES["1p"], "again": TABLES["1p"]}
     every, some = (fit_probability(GRAPH, scorer, two, seconds).evidence for seconds in (None, 0.0))
-    assert (every.candidates, some.candidates) == (2 * 30 * fitting.ANSWER_CANDIDATES, 2 * 10 * fitting.ANSWER_CANDIDATES)
+    assert (every.candidates, some.candidates) == (2 * 30 * fitting.ANSWER_CANDIDATES, 10 * fitting.ANSWER_CANDIDATES)
     assert 0 < some.positives < every.positives
+
+
+def test_tables_take_turns_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [(place, batch.start, batch.stop) for place, batch in in_turns([5, 2, 3], 2, None, least=1)] == [
+        *[(0, 0, 2), (1, 0, 2), (2, 0, 2)],
+        *[(0, 2, 4), (2, 2, 3)],
+        (0, 4, 5),
+    ]
+    clock = iter(range(100))
+    monkeypatch.setattr(fitting.time, "monotonic", lambda: next(clock))
+    assert [place for place, _ in in_turns([5, 2, 3], 2, 2.5, least=1)] == [0, 1]  # it is 1 and 2 o'clock, then 3
+    assert [place for place, _ in in_turns([5, 2, 3], 2, 0, least=2)] == [0, 1]

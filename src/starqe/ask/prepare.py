@@ -54,7 +54,7 @@ HELD_OUT = 0.05
 VALIDATION_SHARE, VALIDATION_SHARE_OF_LARGE = 0.03, 0.01
 """The share of the time that one validation of a model may take: a short fit validates on fewer queries. Large graphs have many epochs."""
 CALIBRATION_SHARE = 0.25
-"""The share of the time that calibration may take: if all validation queries take longer, it is fitted on fewer."""
+"""The share of the time for rules, indexes and calibration: if all validation queries take longer, it is fitted on fewer."""
 LEAST_CALIBRATION = 5
 """The minimum number of validation queries per shape and direction for calibration, even then."""
 PROBED = 8
@@ -107,7 +107,7 @@ def calibrate(
         settings: How the executor works.
         seed: Decides what is sampled.
         step: Called with the progress, from 0 to 1.
-        seconds: The approximate time limit; as many queries of each shape are used as fit, but some of each. All if left out.
+        seconds: The approximate time limit; as many queries are used as fit, but some of each class of shapes. All if left out.
 
     Raises:
         MismatchError: The predictor was trained on another graph.
@@ -124,7 +124,7 @@ def calibrate(
     def left(share: float) -> float | None:
         return None if end is None else share * max(0.0, end - time.monotonic())
 
-    reasoner = fit_reasoner(run, predictor, validation, settings, seed, left(0.4))
+    reasoner = fit_reasoner(run, predictor, validation, settings, seed, left(0.5))
     step(0.5)
     alone = replace(reasoner, weights=ENCODER_ALONE)
     fitted: dict[RankedBy, AnswerProbability] = {"mixture": fit_probability(run.graph, reasoner.mixture(["train"]), validation, left(0.8))}
@@ -241,11 +241,11 @@ def _fit_models(
     reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
-    index_large((run, predictor), seed)
-    add_rules(predictor)
 
     note(CALIBRATING, {"progress": 0.0, "seconds": 0.0, "of_seconds": calibration})
     started = time.perf_counter()
+    index_large((run, predictor), seed)
+    add_rules(predictor)
     # Trained models follow more candidates than untrained ones, and the machine may be busier by now: measure again.
     costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
     left = budget - (time.perf_counter() - began)

@@ -7,7 +7,7 @@ B questions or queries · K candidates · V entities.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -43,36 +43,31 @@ FACTS = 2_000
 FACT_CANDIDATES, ANSWER_CANDIDATES = 50, 20
 """The number of best candidates per question (single facts) and per query (answers) that the fits learn from."""
 _BATCH, _FACT_BATCH = 64, 256
-_LISTED_BATCH = 16  # in large graphs: a batch may take a second, and the clock is checked after each
+_LISTED_BATCH, _LISTED_FACT_BATCH = 16, 32  # in large graphs: a batch may take a second, and the clock is checked after each
 
 
-def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int = 0) -> Logistic:
+def fit_one_hop(graph: Graph, scorer: GapScorer, count: int = FACTS, seed: int = 0, seconds: float | None = None) -> Logistic:
     """Fits the probability of single facts: which of the best candidates beyond train hold with valid?
 
     Half of the questions come from validation statements, half from training statements (which seldom have a further answer),
-    each in both directions and with none to two qualifiers.
+    each in both directions and with none to two qualifiers. With a limit of time, fewer questions are used.
 
     Raises:
         QueryError: The graph has no validation statements to learn from.
     """
     if not len(graph.known(["valid"])):
         raise QueryError("probabilities are calibrated on validation statements, and this graph has none. Split it again")
-    cases = [
-        _fact_cases(graph, scorer, sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration")))
+    tables = [
+        sample(graph, shape, count // 4, split, [(0, 2)], derive(seed, "one-hop calibration"))
         for shape in ONE_HOP.values()
         for split in ("valid", "train")
     ]
-    features, truth = np.concatenate([case[0] for case in cases]), np.concatenate([case[1] for case in cases])
-    return fit_logistic(features, truth)
-
-
-def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[FloatArray, BoolArray]:
-    """Returns the features of the best candidates that train does not know, and whether they hold with valid."""
     context, with_valid = Context(graph.known(["train"])), Entailed(graph.known(["train", "valid"]))
     features: list[FloatArray] = [np.empty((0, len(one_hop.FEATURES)))]
     truth: list[BoolArray] = [np.empty(0, bool)]
-    for start in range(0, len(table), _FACT_BATCH):
-        gaps = gaps_of(table, np.arange(start, min(start + _FACT_BATCH, len(table))))
+    size = _FACT_BATCH if len(graph.entities) <= DENSE else _LISTED_FACT_BATCH
+    for place, batch in in_turns([len(table) for table in tables], size, seconds, least=len(tables)):
+        gaps = gaps_of(tables[place], np.arange(batch.start, batch.stop))
         found = best_beliefs(scorer, context, gaps, min(FACT_CANDIDATES, len(graph.entities)))
         answers = with_valid.answers(gaps)
         case = np.repeat(context.features(gaps, found.known.counts)[:, None], found.ids.shape[1], axis=1)  # (B, K, features)
@@ -80,7 +75,7 @@ def _fact_cases(graph: Graph, scorer: GapScorer, table: QueryTable) -> tuple[Flo
         exists = np.isfinite(case[:, :, 0])
         features.append(case[exists])
         truth.append(np.stack([np.isin(ids, answers[row]) for row, ids in enumerate(found.ids)])[exists])
-    return np.concatenate(features), np.concatenate(truth)
+    return fit_logistic(np.concatenate(features), np.concatenate(truth))
 
 
 def calibration_bytes(entities: int, settings: ReasonSettings) -> int:
@@ -107,86 +102,83 @@ def fit_weights(
     """
     sums: dict[str, FloatArray] = {}
     counts: dict[str, int] = {}
-    for table, clock in _timed(validation, seconds):
-        reciprocal = _reciprocal_ranks(graph, encoder, executor, table, clock)  # (queries, weights)
-        name = shape_class(table.shape)
+    found: dict[str, list[FloatArray]] = {}
+    for table, task, batch in _hard_batches(graph, validation, seconds):
+        found.setdefault(table.shape.name, []).append(_reciprocal_ranks(graph, encoder, executor, table, task, batch))  # (queries, weights)
+    for table in validation.values():
         # Every shape of a class counts the same, however many queries it has.
-        sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + (reciprocal.mean(axis=0) if len(reciprocal) else 0)
-        counts[name] = counts.get(name, 0) + len(reciprocal)
+        if parts := found.get(table.shape.name):
+            name, reciprocal = shape_class(table.shape), np.concatenate(parts)
+            sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + reciprocal.mean(axis=0)
+            counts[name] = counts.get(name, 0) + len(reciprocal)
     best = {name: WEIGHTS[int(sums[name].argmax())] for name in CLASSES if counts.get(name)}
     return Weights({name: best.get(name, best.get("mixed", 0.5)) for name in CLASSES})
 
 
-class _Clock:
-    """Limits the time for one table; the first batch is always done."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    def batches(self, count: int, size: int) -> Iterator[slice]:
-        """Yields the batches of this many queries while there is time."""
-        for start in range(0, count, size):
-            if start and self._end is not None and time.monotonic() >= self._end:
-                return
-            yield slice(start, min(start + size, count))
-
-
-def _timed(tables: Mapping[str, QueryTable], seconds: float | None) -> Iterator[tuple[QueryTable, _Clock]]:
-    """Yields tables, each with an equal share of the time that is left."""
+def in_turns(counts: Sequence[int], size: int, seconds: float | None, least: int) -> Iterator[tuple[int, slice]]:
+    """Yields batches of several tables, one of each table in turn, while there is time; the first ``least`` tables always have one."""
     end = None if seconds is None else time.monotonic() + seconds
-    for number, table in enumerate(tables.values()):
-        yield table, _Clock(None if end is None else max(0.0, end - time.monotonic()) / (len(tables) - number))
+    for start in range(0, max(counts, default=0), size):
+        for place, count in enumerate(counts):
+            if end is not None and time.monotonic() >= end and (start or place >= least):
+                return
+            if start < count:
+                yield place, slice(start, min(start + size, count))
 
 
-def _batch(graph: Graph) -> int:
-    return _BATCH if len(graph.entities) <= DENSE else _LISTED_BATCH
+def _hard_batches(graph: Graph, tables: Mapping[str, QueryTable], seconds: float | None) -> Iterator[tuple[QueryTable, Task, slice]]:
+    """Yields batches of the queries that have hard answers, one of each shape in turn, and of one shape per class in any case."""
+    first = {shape_class(table.shape): name for name, table in reversed(list(tables.items()))}
+    ordered = [*(tables[name] for name in first.values()), *(table for name, table in tables.items() if name not in first.values())]
+    tasks: dict[int, Task] = {}
+    size = _BATCH if len(graph.entities) <= DENSE else _LISTED_BATCH
+    for place, batch in in_turns([len(table) for table in ordered], size, seconds, least=len(first)):
+        if place not in tasks:
+            tasks[place] = strict(graph, ordered[place], np.arange(len(ordered[place])))
+        hard = len(tasks[place].rows)
+        if batch.start < hard:
+            yield ordered[place], tasks[place], slice(batch.start, min(batch.stop, hard))
 
 
-def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: QueryTable, clock: _Clock) -> FloatArray:
+def _reciprocal_ranks(graph: Graph, encoder: Scorer, executor: Scorer, table: QueryTable, task: Task, batch: slice) -> FloatArray:
     """Computes the mean reciprocal rank of the hard answers of each query, for every weight: (queries, weights)."""
-    task = strict(graph, table, np.arange(len(table)))
     if len(graph.entities) > DENSE and isinstance(encoder, Encoding) and isinstance(executor, Executing):
-        return _listed_ranks(graph, encoder, executor, table, task, clock)
-    found = [np.empty((0, len(WEIGHTS)))]
-    buffers = torch.empty(3, _BATCH, len(graph.entities))
-    for batch in clock.batches(len(task.rows), _BATCH):
-        rows = task.rows[batch]
-        one, other, both = (buffer[: len(rows)] for buffer in buffers)
-        encoded = log_share(encoder.scores(table, rows, one))
-        derived = log_truth(executor.scores(table, rows, other))
-        ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
-        columns = []
-        for weight in WEIGHTS:
-            torch.mul(derived, weight, out=both).add_(encoded, alpha=1 - weight)
-            ranks = filtered_ranks(both, ranked, filtered).realistic
-            columns.append(np.bincount(ranked.owner, 1 / ranks, minlength=len(rows)) / ranked.counts)
-        found.append(np.stack(columns, axis=1))
-    return np.concatenate(found)
+        return _listed_ranks(graph, encoder, executor, table, task, batch)
+    rows = task.rows[batch]
+    one, other, both = torch.empty(3, len(rows), len(graph.entities))
+    encoded = log_share(encoder.scores(table, rows, one))
+    derived = log_truth(executor.scores(table, rows, other))
+    ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+    columns = []
+    for weight in WEIGHTS:
+        torch.mul(derived, weight, out=both).add_(encoded, alpha=1 - weight)
+        ranks = filtered_ranks(both, ranked, filtered).realistic
+        columns.append(np.bincount(ranked.owner, 1 / ranks, minlength=len(rows)) / ranked.counts)
+    return np.stack(columns, axis=1)
 
 
-def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: QueryTable, task: Task, clock: _Clock) -> FloatArray:
+def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: QueryTable, task: Task, batch: slice) -> FloatArray:
     """Computes the same in large graphs: hard answers compete with the candidates of the executor and the encoder."""
     found = [np.empty((0, len(WEIGHTS)))]
-    for batch in clock.batches(len(task.rows), _batch(graph)):
-        parts = [(table, task.rows[batch])]
-        ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
-        near = encoder.nearest(parts, CANDIDATES, [filtered[row] for row in range(len(filtered))])
-        truths = executor.rows_of(parts, listed=CANDIDATES)
-        for row, truth in enumerate(truths.rows):
-            hard = ranked[row].astype(np.int64)
-            rivals = np.union1d(near.best.ids[row][near.best.scores[row].isfinite().numpy()], truth.pairs(len(graph.entities))[0])
-            ids = np.concatenate([hard, np.setdiff1d(rivals, filtered[row])])
-            encoded, derived = near.at(np.array([row]), ids)[0], log_truth(truth.at(ids).clone())
-            scores = torch.stack([derived * weight + encoded * (1 - weight) for weight in WEIGHTS]).numpy()  # (weights, n)
-            ranks = ranks_among(scores[:, : len(hard)], scores[:, len(hard) :])  # (weights, hard)
-            found.append((1 / ranks).mean(1)[None])
+    parts = [(table, task.rows[batch])]
+    ranked, filtered = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+    near = encoder.nearest(parts, CANDIDATES, [filtered[row] for row in range(len(filtered))])
+    truths = executor.rows_of(parts, listed=CANDIDATES)
+    for row, truth in enumerate(truths.rows):
+        hard = ranked[row].astype(np.int64)
+        rivals = np.union1d(near.best.ids[row][near.best.scores[row].isfinite().numpy()], truth.pairs(len(graph.entities))[0])
+        ids = np.concatenate([hard, np.setdiff1d(rivals, filtered[row])])
+        encoded, derived = near.at(np.array([row]), ids)[0], log_truth(truth.at(ids).clone())
+        scores = torch.stack([derived * weight + encoded * (1 - weight) for weight in WEIGHTS]).numpy()  # (weights, n)
+        ranks = ranks_among(scores[:, : len(hard)], scores[:, len(hard) :])  # (weights, hard)
+        found.append((1 / ranks).mean(1)[None])
     return np.concatenate(found)
 
 
 def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable], seconds: float | None = None) -> AnswerProbability:
     """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
 
-    It stops after the given seconds, and has used queries of every shape by then; without a limit, all queries are used.
+    It stops after the given seconds, and has used queries of every class of shapes by then; without a limit, all queries are used.
 
     Raises:
         QueryError: No validation query has a hard answer.
@@ -220,13 +212,11 @@ def _answer_cases(
 ) -> list[tuple[FloatArray, BoolArray]]:
     """Ranks queries with their easy answers as known; returns the features of the best candidates, and which of them are hard answers."""
     found = []
-    for table, clock in _timed(tables, seconds):
-        task = strict(graph, table, np.arange(len(table)))
-        for batch in clock.batches(len(task.rows), _batch(graph)):
-            rows = task.rows[batch]
-            hard, either = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
-            easy: list[IntArray] = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
-            best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
-            features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
-            found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
+    for table, task, batch in _hard_batches(graph, tables, seconds):
+        rows = task.rows[batch]
+        hard, either = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
+        easy: list[IntArray] = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
+        best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
+        features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
+        found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
     return found

@@ -1,6 +1,7 @@
 """Everything that predicts answers for one run: the encoder, a one-hop predictor, the executor, and their mixture."""
 
 import shutil
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,9 @@ from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scales import Levels
 from starqe.reason.predictor.scorer import PredictorScorer
 from starqe.reason.rules.firing import RuleBook
+
+FACTS_SHARE = 0.4
+"""The share of a limited time for the probability of single facts; the weights of the mixture have the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +155,7 @@ def fit_reasoner(
         validation: Queries of the split valid, by shape.
         settings: How the executor works.
         seed: Decides which questions the calibration learns from.
-        seconds: The time that the weights may take; all queries are used if left out.
+        seconds: The time that it may take; all questions and queries are used if left out.
 
     Raises:
         MismatchError: The predictor was trained on another graph, or on more than its train split.
@@ -161,11 +165,13 @@ def fit_reasoner(
         _check_predictor(run, predictor)
     encoder = run.scorer()
     one_hop = predictor.scorer() if predictor is not None else encoder
-    fact = fit_one_hop(run.graph, one_hop, seed=seed)
+    end = None if seconds is None else time.monotonic() + seconds
+    fact = fit_one_hop(run.graph, one_hop, seed=seed, seconds=None if seconds is None else FACTS_SHARE * seconds)
     numbers = NumberPredictor.of(one_hop)
     has_value = fit_has_value(numbers.scales.graph, numbers.scales.relations, seed) if numbers else None
     reasoner = Reasoner(run.graph, encoder, one_hop, fact, EVEN, settings or ReasonSettings(), fit_levels(one_hop), has_value)
-    return replace(reasoner, weights=fit_weights(run.graph, encoder, reasoner.executor(["train"]), validation, seconds))
+    left = None if end is None else max(0.0, end - time.monotonic())
+    return replace(reasoner, weights=fit_weights(run.graph, encoder, reasoner.executor(["train"]), validation, left))
 
 
 def save_reasoner(
