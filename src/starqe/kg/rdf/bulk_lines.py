@@ -15,6 +15,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, parse
 
 from starqe.kg.iris import REIFIES
 from starqe.kg.rdf.numbered_terms import Generated, Terms
+from starqe.kg.rdf.turtle_tokens import quotation_marks
 from starqe.ragged import BoolArray, IntArray
 
 GraphName = NamedNode | BlankNode | DefaultGraph
@@ -67,116 +68,109 @@ def number_lines(
         generated: Returns whether a parser generated the label of a blank node; None if it generated none.
         with_graphs: Whether a line may name a graph: N-Quads.
     """
-    data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == ord("\n"))
-    if not block.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    starts = np.minimum(np.concatenate([[0], ends + 1]), len(data))
-    cuts = _cuts(data, starts[:-1], ends, with_graphs)
-    column = pa.Array.from_buffers(
-        pa.binary(), len(cuts.offsets) - 1, [None, pa.py_buffer(cuts.offsets), pa.py_buffer(block)]
-    ).dictionary_encode()
-    codes, words = column.indices.to_numpy(), column.dictionary
-    lines = [cuts.plain, cuts.reifying]
-    parts = [codes[cuts.pieces(rows, wanted)] for rows, wanted in zip(lines, ((0, 2, 4), (0, 2, 4, 6, 8)), strict=True)]
-    begins_literal = data[cuts.offsets[cuts.pieces(cuts.plain, (4,))[:, 0]]] == ord('"')
-    chosen = [~(_are(words, labels)[parts[0][:, 1]] & begins_literal), _are(words, [REIFIES])[parts[1][:, 1]]]
+    pieces = _Pieces.of(block if block.endswith(b"\n") else block + b"\n")
+    kinds = _kinds(pieces.words)
+    triples, quads, reifying, reifying_quads = (pieces.lines(*form) for form in _FORMS)
+    lines = [np.concatenate([triples, quads]), np.concatenate([reifying, reifying_quads])]
+    if not with_graphs:
+        lines = [triples, reifying]
+    parts = [pieces.codes_of(rows, wanted) for rows, wanted in zip(lines, ((0, 1, 2), (0, 1, 3, 4, 5)), strict=True)]
+    is_label = _are(pieces.words, parts[0][:, 1], labels) & (kinds[parts[0][:, 2]] == _LITERAL)
+    chosen = [~is_label, _are(pieces.words, parts[1][:, 1], [REIFIES])]
     lines, parts = ([part[keep] for part, keep in zip(some, chosen, strict=True)] for some in (lines, parts))
     parts[1] = parts[1][:, [0, 2, 3, 4]]
-    numbers, kinds = _numbers(words, np.concatenate([part.reshape(-1) for part in parts]), terms, generated)
-    graph, graphs = _graphs(words, codes, cuts)
+    numbers = _numbers(pieces.words, np.concatenate([part.reshape(-1) for part in parts]), terms, generated)
+    kinds[numbers < 0] = _OTHER
+    graph, graphs = _graphs(pieces, np.concatenate([quads, reifying_quads]) if with_graphs else _NO_LINES)
     fine = [
         _is_triple(kinds[part[:, -3:]]) & _is_subject(kinds[part[:, 0]]) & (graph[rows] >= 0)
         for rows, part in zip(lines, parts, strict=True)
     ]
     lines = [rows[keep] for rows, keep in zip(lines, fine, strict=True)]
-    is_read = np.zeros(len(ends), bool)
+    is_read = np.zeros(len(pieces.base), bool)
     is_read[np.concatenate(lines)] = True
-    triples, reified = (numbers[part[keep]] for part, keep in zip(parts, fine, strict=True))
-    return NumberedLines(triples, graph[lines[0]], reified, graph[lines[1]], graphs, np.flatnonzero(~is_read), starts)
+    numbered, reified = (numbers[part[keep]] for part, keep in zip(parts, fine, strict=True))
+    return NumberedLines(numbered, graph[lines[0]], reified, graph[lines[1]], graphs, np.flatnonzero(~is_read), pieces.starts)
+
+
+_MARKS = {2: b"<<( ", 6: b")>> "}
+"""The pieces around a triple term that is an object, by their places in the line."""
+_FORMS: tuple[tuple[int, tuple[int, ...]], ...] = ((4, ()), (5, ()), (8, (2, 6)), (9, (2, 6)))
+"""The forms of lines: the number of their pieces, and the places of marks. Every second one names a graph."""
+_NO_LINES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class _Cuts:
-    """A block in pieces: the terms of its lines and what is between them. L lines."""
+class _Pieces:
+    """A block in pieces: what is between two separators, which are line ends, and spaces outside strings. L lines · P pieces."""
 
-    offsets: IntArray  # (C,) the beginning of each piece, and the end of the block
+    starts: IntArray  # (L + 1,) the beginning of each line, and the end of the block
     base: IntArray  # (L,) the first piece of each line
-    plain: IntArray  # lines that are plain triples: their terms are the pieces 0, 2 and 4
-    reifying: IntArray  # lines that have a triple term as their object: pieces 0 and 2, and 4, 6 and 8 of the triple term
-    named: IntArray  # lines that name a graph: the last piece but one
+    count: IntArray  # (L,) the number of its pieces; 0 if it does not end with a full stop of its own
+    codes: IntArray  # (P,) the place of each piece among the words
+    words: pa.BinaryArray
+    marks: dict[int, int]
+    """The words that are `_MARKS`; -1 for those that do not occur."""
 
-    def pieces(self, lines: IntArray, wanted: tuple[int, ...]) -> IntArray:
-        """Returns the places of some pieces of lines: (len(lines), len(wanted))."""
-        places: IntArray = self.base[lines][:, None] + np.array(wanted)
+    @classmethod
+    def of(cls, block: bytes) -> "_Pieces":
+        """Cuts a block of whole lines."""
+        data = np.frombuffer(block, np.uint8)
+        cuts = _separators(data, block)
+        offsets = np.zeros(len(cuts) + 1, np.int32)
+        np.add(cuts, 1, out=offsets[1:], casting="unsafe")
+        column = pa.Array.from_buffers(pa.binary(), len(cuts), [None, pa.py_buffer(offsets), pa.py_buffer(block)]).dictionary_encode()
+        words = column.dictionary
+        last = np.flatnonzero(data[cuts] == ord("\n"))
+        base = np.append(0, last + 1)
+        stops, ends = offsets[last], cuts[last]
+        ended = (data[stops] == ord(".")) & ((ends - stops == 1) | ((ends - stops == 2) & (data[ends - 1] == ord("\r"))))
+        marks = {place: words.index(mark).as_py() for place, mark in _MARKS.items()}
+        return cls(offsets[base], base[:-1], np.diff(base) * ended, column.indices.to_numpy(), pc.binary_slice(words, 0, -1), marks)
+
+    def lines(self, count: int, marks: tuple[int, ...]) -> IntArray:
+        """Returns the lines with a number of pieces, and with marks at some places."""
+        found = np.flatnonzero(self.count == count)
+        for place in marks:
+            found = found[self.codes[self.base[found] + place] == self.marks[place]]
+        return found
+
+    def codes_of(self, lines: IntArray, places: tuple[int, ...]) -> IntArray:
+        """Returns the words at some places of lines: (len(lines), len(places))."""
+        codes: IntArray = self.codes[self.base[lines][:, None] + np.array(places)]
+        return codes
+
+
+def _separators(data: IntArray, block: bytes) -> IntArray:
+    """Returns the places of line ends, and of spaces before which the line has an even number of quotation marks."""
+    places = np.flatnonzero((data == ord(" ")) | (data == ord("\n")))
+    if b'"' not in block:
         return places
-
-    @property
-    def names(self) -> IntArray:
-        """The pieces that name a graph."""
-        return np.append(self.base, len(self.offsets) - 1)[self.named + 1] - 2
-
-
-def _cuts(data: IntArray, starts: IntArray, ends: IntArray, with_graphs: bool) -> _Cuts:
-    """Cuts lines at their spaces; lines in another form are one piece."""
-    spaces = np.append(np.flatnonzero(data == ord(" ")), [len(data)] * 5)
-    place = np.searchsorted(spaces, starts)
-    first, second = spaces[place], spaces[place + 1]
-    last = len(data) - 1
-
-    def at(places: IntArray, text: bytes) -> BoolArray:
-        """Returns whether a text is at each of some places."""
-        same = (places >= 0) & (places + len(text) <= len(data))
-        for step, byte in enumerate(text):
-            same &= data[np.clip(places + step, 0, last)] == byte
-        return same
-
-    is_line = (second < ends - 3) & at(ends - 2, b" .")
-    stops = ends - 2  # the end of the object
-    named = np.empty(0, np.int64)
-    if with_graphs:
-        before = spaces[np.searchsorted(spaces, stops) - 1]  # the last space before the end
-        named = np.flatnonzero(is_line & (before > second) & (at(before + 1, b"<") | at(before + 1, b"_")))
-        stops[named] = before[named]
-    is_term = is_line & at(second + 1, b"<<")
-    plain, reifying = np.flatnonzero(is_line & ~is_term), np.flatnonzero(is_term)
-    gaps = spaces[place[reifying][:, None] + np.arange(2, 5)]  # (R, 3) the spaces after the first two
-    end = stops[reifying]
-    fine = at(second[reifying] + 1, b"<<( ") & at(end - 4, b" )>>") & (gaps[:, 2] < end - 5)
-    reifying, gaps, end = reifying[fine], gaps[fine], end[fine]
-    pieces = np.ones(len(starts), np.int64)
-    pieces[plain], pieces[reifying] = 6, 10
-    named = named[pieces[named] > 1]
-    pieces[named] += 2
-    base = np.cumsum(pieces) - pieces
-    offsets = np.empty(int(pieces.sum()) + 1, np.int32)
-    offsets[base], offsets[-1] = starts, len(data)
-    for lines in (plain, reifying):
-        for step, places in enumerate((first, first + 1, second), 1):
-            offsets[base[lines] + step] = places[lines]
-    offsets[base[plain] + 4], offsets[base[plain] + 5] = second[plain] + 1, stops[plain]
-    inner = (gaps[:, 0] + 1, gaps[:, 1], gaps[:, 1] + 1, gaps[:, 2], gaps[:, 2] + 1, end - 4)
-    for step, places in enumerate(inner, 4):
-        offsets[base[reifying] + step] = places
-    after = base[named] + pieces[named]
-    offsets[after - 2], offsets[after - 1] = stops[named] + 1, ends[named] - 2
-    return _Cuts(offsets, base, plain, reifying, named)
+    ends_line = data[places] == ord("\n")
+    before = np.searchsorted(quotation_marks(data, b'\\"' in block), places)
+    of_others = np.append(0, before[ends_line])[np.cumsum(ends_line) - ends_line]  # those of the lines before
+    separators: IntArray = places[ends_line | ((before - of_others) % 2 == 0)]
+    return separators
 
 
-def _graphs(words: pa.BinaryArray, codes: IntArray, cuts: _Cuts) -> tuple[IntArray, list[GraphName]]:
+def _graphs(pieces: _Pieces, lines: IntArray) -> tuple[IntArray, list[GraphName]]:
     """Returns the place of the graph of each line, -1 for a name that needs the parser, and the graphs; the first is the default graph."""
-    graph = np.zeros(len(cuts.base), np.int32)
-    names, number = np.unique(codes[cuts.names], return_inverse=True)
-    chosen = words.take(pa.array(names))
+    graph = np.zeros(len(pieces.base), np.int32)
+    names, number = np.unique(pieces.codes[pieces.base[lines] + pieces.count[lines] - 2], return_inverse=True)
+    chosen = pieces.words.take(pa.array(names))
     plain = matches(chosen, PLAIN)
-    graph[cuts.named] = np.where(plain, np.cumsum(plain), -1)[number]
+    graph[lines] = np.where(plain, np.cumsum(plain), -1)[number]
     texts = [word.decode() for word in chosen.filter(pa.array(plain)).to_pylist()]
     return graph, [DefaultGraph(), *(BlankNode(text[2:]) if text[0] == "_" else NamedNode(text[1:-1]) for text in texts)]
 
 
-def _are(words: pa.BinaryArray, iris: Collection[str]) -> BoolArray:
-    found: BoolArray = pc.is_in(words, pa.array([f"<{iri}>".encode() for iri in iris], pa.binary())).to_numpy(zero_copy_only=False)
-    return found
+def _are(words: pa.BinaryArray, codes: IntArray, iris: Collection[str]) -> BoolArray:
+    """Returns for each code whether its word is one of some IRIs."""
+    different = np.flatnonzero(np.bincount(codes, minlength=len(words)))
+    found = np.zeros(len(words), bool)
+    texts = pa.array([f"<{iri}>".encode() for iri in iris], pa.binary())
+    found[different] = pc.is_in(words.take(pa.array(different)), texts).to_numpy(zero_copy_only=False)
+    return found[codes]
 
 
 def _is_triple(kinds: IntArray) -> BoolArray:
@@ -189,36 +183,34 @@ def _is_subject(kinds: IntArray) -> BoolArray:
     return fine
 
 
-def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms, generated: Generated) -> tuple[IntArray, IntArray]:
-    """Returns numbers and kinds of words, of those that codes mention; the kind is `_OTHER` for what is left to the parser."""
-    numbers, kinds = np.full(len(words), -1, np.int32), np.zeros(len(words), np.int8)
-    used = np.flatnonzero(np.bincount(codes, minlength=len(words)))
-    chosen = words.take(pa.array(used))
-    keys = _keys(chosen)
-    found = np.fromiter(map(terms.ids.get, keys.to_pylist(), itertools.repeat(-1)), np.int32, len(keys))
-    new = np.flatnonzero(found < 0)
-    plain = matches(chosen.take(pa.array(new)), PLAIN)
-    found[new[plain]] = terms.add(keys.take(pa.array(new[plain])).to_pylist(), generated)
-    others = new[~plain]
-    others = others[matches(chosen.take(pa.array(others)), _TERM)]
-    found[others] = _parsed_numbers(chosen.take(pa.array(others)).to_pylist(), terms, generated)
-    numbers[used] = found
-    kinds[used] = _kinds(chosen)
-    kinds[numbers < 0] = _OTHER
+def _numbers(words: pa.BinaryArray, codes: IntArray, terms: Terms, generated: Generated) -> IntArray:
+    """Returns the numbers of words, of those that codes mention; -1 for what is left to the parser."""
+    numbers = np.full(len(words), -1, np.int32)
+    is_used = np.zeros(len(words), bool)
+    is_used[codes] = True
+    used, chosen = np.flatnonzero(is_used), words.filter(pa.array(is_used))
+    is_plain = matches(chosen, PLAIN)
+    plain, others = chosen.filter(pa.array(is_plain)), chosen.filter(pa.array(~is_plain))
+    keys = pc.if_else(pc.starts_with(plain, b"_"), plain, pc.binary_slice(plain, 1, -1)).cast(pa.string())
+    numbers[used[is_plain]] = terms.numbers(keys.to_pylist(), generated)
+    found = np.fromiter(map(terms.ids.get, _keys(others), itertools.repeat(-1)), np.int32, len(others))
+    new = np.flatnonzero((found < 0) & matches(others, _TERM))
+    found[new] = _parsed_numbers(others.take(pa.array(new)).to_pylist(), terms, generated)
+    numbers[used[~is_plain]] = found
     if terms.unfit:
-        kinds[np.isin(numbers, list(terms.unfit))] = _OTHER
-    return numbers, kinds
+        numbers[np.isin(numbers, list(terms.unfit))] = -1
+    return numbers
 
 
-def _keys(words: pa.BinaryArray) -> pa.StringArray:
+def _keys(words: pa.BinaryArray) -> list[str]:
     """Returns the texts by which `Terms` knows words as they are usually written; empty for what is not UTF-8."""
     is_iri = pc.match_substring_regex(words, r"\A<[A-Za-z](?s:.)*>\z")
     others = pc.if_else(pc.starts_with(words, b"_"), words, pc.binary_join_element_wise(b'"', words, b""))
     keys = pc.if_else(is_iri, pc.binary_slice(words, 1, -1), others)
     try:
-        return keys.cast(pa.string())
+        return list(keys.cast(pa.string()).to_pylist())
     except pa.ArrowInvalid:
-        return pa.array([_text(key) for key in keys.to_pylist()], pa.string())
+        return [_text(key) for key in keys.to_pylist()]
 
 
 def _text(word: bytes) -> str:

@@ -6,7 +6,6 @@ else on, a document is left to the parser, and so is every new term that is not 
 documents.
 """
 
-import itertools
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -207,11 +206,7 @@ class _Texts:
         parsed = self.parsed(others)
         if parsed is None:
             return None
-        keys = self.keys.take(pa.array(plain))
-        found = np.fromiter(map(terms.ids.get, keys.to_pylist(), itertools.repeat(-1)), np.int32, len(keys))
-        new = np.flatnonzero(found < 0)
-        texts = keys.take(pa.array(new)).dictionary_encode()  # one IRI may be written in several ways
-        found[new] = terms.add(texts.dictionary.to_pylist(), None)[texts.indices.to_numpy()]
         numbers = np.full(len(self.words), -1, np.int32)
-        numbers[plain], numbers[others] = found, [terms.number(term, None) for term in parsed]
+        numbers[plain] = terms.numbers(self.keys.take(pa.array(plain)).to_pylist(), None)
+        numbers[others] = [terms.number(term, None) for term in parsed]
         return None if terms.unfit and np.isin(numbers, list(terms.unfit)).any() else numbers

@@ -1,5 +1,7 @@
 """The terms of the documents of one graph, numbered in order of appearance."""
 
+import itertools
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -20,8 +22,8 @@ class Terms:
 
     def __init__(self, drop_literals: bool) -> None:
         self._drop_literals = drop_literals
-        self.ids: dict[str, int] = {}
-        """IRI, _:label, or the text of a literal or triple term after a quote -> number."""
+        self.ids: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        """IRI, _:label, or the text of a literal or triple term after a quote -> number; a new text gets the next number."""
         self.anonymous: set[int] = set()
         """Blank nodes without a label of their own."""
         self.unfit: dict[int, str] = {}
@@ -39,27 +41,28 @@ class Terms:
             text = f"_:{term.value}"  # type: ignore[union-attr]
         else:
             text = f'"{term}'  # no IRI and no blank node begins with a quote
-        number = self.ids.get(text)
-        if number is None:
-            number = self.ids[text] = len(self.ids)
+        first = len(self.ids)
+        number = self.ids[text]
+        if number == first:
             self._describe(term, text, number, generated)
         return number
 
-    def add(self, texts: list[str], generated: Generated) -> IntArray:
-        """Returns the numbers of new terms: IRIs that can be identifiers, and blank nodes as ``_:label``; each occurs once."""
+    def numbers(self, texts: list[str], generated: Generated) -> IntArray:
+        """Returns the numbers of terms: IRIs that can be identifiers, and blank nodes as ``_:label``."""
         first = len(self.ids)
-        self.ids.update(zip(texts, range(first, first + len(texts)), strict=True))
+        numbers = np.fromiter(map(self.ids.__getitem__, texts), np.int32, len(texts))
         if generated:
-            self.anonymous.update(number for number, text in enumerate(texts, first) if text[0] == "_" and generated(text[2:]))
-        return np.arange(first, first + len(texts), dtype=np.int32)
+            new = np.flatnonzero(numbers >= first).tolist()
+            self.anonymous.update(int(numbers[place]) for place in new if texts[place][0] == "_" and generated(texts[place][2:]))
+        return numbers
 
     def add_unnamed(self, count: int) -> IntArray:
         """Returns the numbers of new blank nodes without a label."""
         first = len(self.ids)
-        numbers = range(first, first + count)
-        self.ids.update(zip(map("_: {}".format, numbers), numbers, strict=True))  # no label has a space
-        self.anonymous.update(numbers)
-        return np.arange(first, first + count, dtype=np.int32)
+        labels = map("_: {}".format, range(first, first + count))  # no label has a space
+        numbers = np.fromiter(map(self.ids.__getitem__, labels), np.int32, count)
+        self.anonymous.update(numbers.tolist())
+        return numbers
 
     def _describe(self, term: NamedNode | BlankNode | Literal | Triple, text: str, number: int, generated: Generated) -> None:
         if isinstance(term, NamedNode):
@@ -94,6 +97,6 @@ class Terms:
         if number not in self.literals or self._drop_literals:
             return number
         changed = change(self.literals[number])
-        new = self.ids.setdefault(f'"{changed.key}', len(self.ids))
+        new = self.ids[f'"{changed.key}']
         self.literals[new] = changed
         return new

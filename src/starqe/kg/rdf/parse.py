@@ -64,7 +64,7 @@ def parse_rdf(
 
 
 def _quads_of_lines(stream: ByteSource, where: str, syntax: RdfFormat, report: Report, star: bool) -> Iterator[Quad]:
-    for block, first in whole_lines(stream):
+    for block, first, _ in whole_lines(stream):
         yield from parse_lines(block, itertools.count(first), where, syntax, report, star)
 
 
@@ -212,17 +212,18 @@ def blocks(stream: ByteSource, size: int = BLOCK) -> Iterator[bytes]:
         first = False
 
 
-def whole_lines(stream: ByteSource, size: int = BLOCK) -> Iterator[tuple[bytes, int]]:
-    """Yields the content of a stream in blocks of whole lines, each with the number of its first line."""
+def whole_lines(stream: ByteSource, size: int = BLOCK) -> Iterator[tuple[bytes, int, int]]:
+    """Yields the content of a stream in blocks of whole lines, each with the number of its first line, and of its line ends."""
     rest: list[bytes] = []
     line = 1
     for block in blocks(stream, size):
         cut = block.rfind(b"\n") + 1
         if cut:
-            lines = b"".join((*rest, block[:cut]))
-            yield lines, line
-            line += count_lines(lines)
+            lines = b"".join((*rest, memoryview(block)[:cut]))
+            count = count_lines(lines)
+            yield lines, line, count
+            line += count
             rest = []
         rest.append(block[cut:])
     if any(rest):
-        yield b"".join(rest), line
+        yield b"".join(rest), line, 0

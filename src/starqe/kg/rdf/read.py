@@ -31,7 +31,7 @@ from starqe.kg.rdf.named_graphs import graph_pairs, split_of
 from starqe.kg.rdf.numbered_terms import Generated, Terms
 from starqe.kg.rdf.parse import BULK, ByteSource, Joined, blocks, lines_of_document, parse_lines, whole_lines
 from starqe.kg.rdf.qualifier_patterns import SINGLETON, singleton_properties, value_nodes
-from starqe.kg.rdf.reified import Numbered, key, standard_reification, statements_of, unique_rows
+from starqe.kg.rdf.reified import Numbered, key, standard_reification, statements_of, unique_rows, used_numbers
 from starqe.kg.reading.files import count_lines, open_guarded
 from starqe.kg.reading.import_task import ImportTask, SharedReader
 from starqe.kg.statement import SPLITS
@@ -96,15 +96,15 @@ class RdfReader(SharedReader):
         """
         self._reification_form |= standard
         if syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS):
-            for block, first in whole_lines(stream, BULK):
-                self._read_block(block, first, where, syntax, split)
+            for block, first, count in whole_lines(stream, BULK):
+                self._read_block(block, first, count, where, syntax, split)
             return
         line = 1
         if syntax in (RdfFormat.TURTLE, RdfFormat.TRIG) and not star:
             stream, line = self._read_plain(stream, syntax, split)
         texts, generated = lines_of_document(stream, where, syntax, star, line)  # lines are read faster than quads
         for text in texts:
-            self._read_block(text, 1, where, RdfFormat.N_QUADS, split, generated)
+            self._read_block(text, 1, count_lines(text), where, RdfFormat.N_QUADS, split, generated)
 
     def _read_plain(self, stream: ByteSource, syntax: RdfFormat, split: str) -> tuple[ByteSource, int]:
         """Reads a document as far as it is plain Turtle or TriG; returns the rest, and the number of its first line."""
@@ -133,10 +133,12 @@ class RdfReader(SharedReader):
         self._reified_graphs.frombytes(reified_graph.tobytes())
         self._task.advance(len(code) + len(reified_code))
 
-    def _read_block(self, block: bytes, first: int, where: str, syntax: RdfFormat, split: str, generated: Generated = None) -> None:
+    def _read_block(
+        self, block: bytes, first: int, count: int, where: str, syntax: RdfFormat, split: str, generated: Generated = None
+    ) -> None:
         """Reads a large block of lines; the parser reads only the lines and terms that bulk reading leaves to it."""
         numbers: Iterable[int] = itertools.count(first)
-        if count_lines(block) <= len(block) // SHORTEST + 1:
+        if count <= len(block) // SHORTEST + 1:
             found = number_lines(block, self._terms, self._labels, generated, syntax == RdfFormat.N_QUADS)
             self._record(found, split, generated)
             numbers = (first + found.others).tolist()
@@ -219,7 +221,7 @@ class RdfReader(SharedReader):
         if not self._task.graph_qualifier:
             return pairs, reified
         term = self._task.names.relations.term(self._task.graph_qualifier)
-        relation = self._ids.setdefault(str(term.value), len(self._ids))
+        relation = self._ids[str(term.value)]
         node = np.array([*self._graph_nodes, -1])
         quads = np.column_stack([read, node[np.frombuffer(self._graphs, np.int32)]])
         told = np.frombuffer(self._reified, np.int32).reshape(-1, 6)[:, 0]
@@ -240,7 +242,7 @@ class RdfReader(SharedReader):
     def _wikibase(self, triples: IntArray) -> tuple[IntArray, IntArray]:
         """Converts the statement nodes of Wikidata's RDF, if there are any, to reified triples, as rows of ``_reified``."""
         texts = list(self._ids)
-        site = wikibase.site_of([texts[predicate] for predicate in distinct(triples[:, 1]).tolist()])
+        site = wikibase.site_of([texts[predicate] for predicate in used_numbers(triples[:, 1]).tolist()])
         if site is None:
             return triples, np.empty((0, 6), np.int32)
         found = wikibase.convert(triples, self._terms, site, self._task.wikidata)
@@ -305,8 +307,8 @@ class RdfReader(SharedReader):
         """Adds statements and labels to the draft by their identifiers."""
         first, count = statements.first, statements.count
         used = statements.pairs[Ragged.ranges(first, count).items]
-        entities = distinct(np.concatenate([statements.triples[:, 0], statements.triples[:, 2], used[:, 1]])).tolist()
-        relations = distinct(np.concatenate([statements.triples[:, 1], used[:, 0]])).tolist()
+        entities = used_numbers(statements.triples[:, 0], statements.triples[:, 2], used[:, 1]).tolist()
+        relations = used_numbers(statements.triples[:, 1], used[:, 0]).tolist()
         entity_names = self._terms.entity_names(entities, texts, self._task.names.entities)
         relation_names = self._task.names.relations.identifiers(map(texts.__getitem__, relations))
         # One column of names: entities, then relations; an entity and a relation may have the same name.

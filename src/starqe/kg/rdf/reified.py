@@ -124,6 +124,14 @@ def unique_rows(rows: IntArray) -> tuple[IntArray, IntArray]:
     return rows[first], place
 
 
+def used_numbers(*columns: IntArray) -> IntArray:
+    """Returns the different numbers, from 0 on, that occur in some columns, ascending."""
+    is_used = np.zeros(max((int(column.max(initial=-1)) for column in columns), default=-1) + 1, bool)
+    for column in columns:
+        is_used[column] = True
+    return np.flatnonzero(is_used)
+
+
 def key(number: IntArray, split: IntArray) -> IntArray:
     """Packs a number and a split into one number."""
     together: IntArray = number.astype(np.int64) * len(SPLITS) + split

@@ -61,7 +61,7 @@ def tokens_of(text: bytes) -> Tokens | None:
     if not _SPACE[data[spaces]].all():
         return None
     if b'"' in text:
-        in_string = np.searchsorted(_quotes(data, b'\\"' in text), spaces) % 2 == 1
+        in_string = np.searchsorted(quotation_marks(data, b'\\"' in text), spaces) % 2 == 1
         if (data[spaces[in_string]] < ord(" ")).any():
             return None
         spaces = spaces[~in_string]
@@ -82,15 +82,16 @@ def tokens_of(text: bytes) -> Tokens | None:
     return Tokens(starts, ends, kinds)
 
 
-def _quotes(data: IntArray, some_escaped: bool) -> IntArray:
+def quotation_marks(data: IntArray, some_escaped: bool) -> IntArray:
     """Returns the places of quotation marks that no backslash escapes."""
-    quotes = np.flatnonzero(data == ord('"'))
+    marks = np.flatnonzero(data == ord('"'))
     if not some_escaped:
-        return quotes
-    others = np.append(-1, np.flatnonzero(data != ord("\\")))
-    last = others[np.searchsorted(others, quotes) - 1]  # the last byte before the backslashes in front
-    unescaped: IntArray = quotes[(quotes - last) % 2 == 1]
-    return unescaped
+        return marks
+    slashes = np.flatnonzero(data == ord("\\"))
+    order = np.arange(len(slashes))
+    begins = np.maximum.accumulate(np.where(np.diff(slashes, prepend=-2) > 1, order, 0))
+    escaping = slashes[(order - begins) % 2 == 0]  # every second one of a row of backslashes
+    return np.setdiff1d(marks, escaping + 1, assume_unique=True)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def convert(triples: IntArray, terms: Terms, site: str, options: WikidataOptions
     predicates, which = np.unique(triples[:, 1], return_inverse=True)
     uses = [_use_of(texts[predicate], site) for predicate in predicates.tolist()]
     use = np.array([kind for kind, _ in uses], object)[which.reshape(-1)]
-    relation = np.array([ids.setdefault(f"{site}{DIRECT}{id_}", len(ids)) if id_ else -1 for _, id_ in uses], np.int32)[which.reshape(-1)]
+    relation = np.array([ids[f"{site}{DIRECT}{id_}"] if id_ else -1 for _, id_ in uses], np.int32)[which.reshape(-1)]
     rows = {kind: np.column_stack([triples[:, 0], relation, triples[:, 2:]])[use == kind] for kind in (*_KEPT, *FULL)}
     records = Counter(str(kind) for kind in use if kind not in _KEPT and kind not in FULL and kind != OTHER)
     with_simple_values(rows, triples, terms)
@@ -137,8 +137,8 @@ def _with_no_values(rows: dict[str, IntArray], triples: IntArray, ids: dict[str,
     found: dict[str, list[tuple[int, int, int, int]]] = {"statement": [], "qualifier": []}
     for node, _, number, split in typed[np.isin(typed[:, 2], list(classes))].tolist():
         if node in nodes:
-            relation = ids.setdefault(f"{site}{DIRECT}{classes[number]}", len(ids))
-            value = ids.setdefault(f"{site}{ENTITY}{NO_VALUE}", len(ids))
+            relation = ids[f"{site}{DIRECT}{classes[number]}"]
+            value = ids[f"{site}{ENTITY}{NO_VALUE}"]
             found["statement" if (node, relation) in links else "qualifier"].append((node, relation, value, split))
     for kind, more in found.items():
         rows[kind] = np.concatenate([rows[kind], np.array(more, np.int32).reshape(-1, 4)])

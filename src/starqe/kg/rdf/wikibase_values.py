@@ -104,7 +104,7 @@ def details_of_values(triples: IntArray, rows: dict[str, IntArray], ids: dict[st
             details = _detail_text({name: texts[value] for name, value in of_value.items()})
             if details and len(main) == 1:
                 name = "" if kind == "statement" else quote(texts[relation], safe="")
-                found.append((node, ids.setdefault(f"{PREFIX}{name};{details}", len(ids)), main[0], split))
+                found.append((node, ids[f"{PREFIX}{name};{details}"], main[0], split))
     return np.array(found, np.int32).reshape(-1, 4)
 
 
