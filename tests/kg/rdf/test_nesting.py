@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from starqe.errors import InputError
 from starqe.kg.iris import Names
@@ -68,6 +70,49 @@ def test_elements_nested_too_deeply_are_refused():
         read_document(text, "rdfxml", NAMES)
     flat = f"<rdf:RDF {RDF}>" + '<a:x rdf:about="a:y"><!-- <a> --><a:p rdf:resource="a:z>"/></a:x>\n' * 300 + "</rdf:RDF>"
     read_document(flat.replace("a:z>", "a:z"), "rdfxml", NAMES)
+
+
+TAGS = ["<a>", "</a>", "<b/>", '<c d="e">', '<c d="e"/>', '<c d="/>">', "<c d='>'>", "<c d='\"'/>", '<c d="\'">', '<c d="<">']
+OTHERS = [
+    "text",
+    " > ",
+    ' " ',
+    "it's",
+    "\n",
+    "<!-- <a> -->",
+    "<!-- ' -->",
+    "<![CDATA[<a>]]>",
+    "<?x <a>?>",
+    "<",
+    ">",
+    "</",
+    '<c d="',
+    "'",
+    "/>",
+]
+
+
+@given(st.lists(st.sampled_from(TAGS) | st.sampled_from(OTHERS), max_size=20), st.integers(1, 30))
+@example(["<a>", '<c d="/>">', '<c d="/>">'], 30)
+@example(["<c d='>'>", "<c d='>'>", "</a>"], 7)
+def test_tags_are_counted_in_arrays_as_one_by_one(parts, size):
+    text = "".join(parts).encode()
+    quick, slow = (NestingGuard("file", SYNTAX["rdfxml"]) for _ in range(2))
+    feed(quick, text, size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("starqe.kg.rdf.nesting._plain_elements", lambda _: None)
+        feed(slow, text, size)
+    assert room(quick) == room(slow)
+
+
+def room(guard: NestingGuard) -> int | None:
+    """Returns how many more elements may be nested; None if the text is within a tag or comment that does not end."""
+    for more in range(1, MAX_DEPTH + 3):
+        try:
+            guard.feed(b"<z>\n")
+        except InputError:
+            return more
+    return None
 
 
 def test_entities_that_could_expand_without_end_are_refused():

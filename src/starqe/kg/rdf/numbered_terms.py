@@ -17,6 +17,10 @@ Generated = Callable[[str], bool] | None
 """Returns whether the parser generated the label of a blank node; None if it generated none."""
 
 
+_SHORT = len("_:0123456789")
+"""Labels of at most this length are written by people: a parser makes longer ones."""
+
+
 class Terms:
     """Numbers for terms, and what is known about some of them."""
 
@@ -52,8 +56,10 @@ class Terms:
         first = len(self.ids)
         numbers = np.fromiter(map(self.ids.__getitem__, texts), np.int32, len(texts))
         if generated:
-            new = np.flatnonzero(numbers >= first).tolist()
-            self.anonymous.update(int(numbers[place]) for place in new if texts[place][0] == "_" and generated(texts[place][2:]))
+            new = zip(numbers.tolist(), texts, strict=True)
+            self.anonymous.update(
+                number for number, text in new if len(text) > _SHORT and number >= first and text[0] == "_" and generated(text[2:])
+            )
         return numbers
 
     def add_unnamed(self, count: int) -> IntArray:

@@ -120,7 +120,7 @@ def lines_of_document(
 
     def lines_in_blocks() -> Iterator[bytes]:
         with _named_errors(source, where, syntax):
-            quads: Iterator[Quad] = parse(source, format=syntax)  # type: ignore[arg-type]
+            quads: Iterator[Quad] = parse(source.buffered(), format=syntax)
             quads = join_reifiers(quads, source.generated) if star else quads
             lines = bytearray()
             while text := serialize(itertools.islice(quads, FEW), format=RdfFormat.N_QUADS):
@@ -136,7 +136,7 @@ def lines_of_document(
 
 def _quads_of_document(source: "_Source", where: str, syntax: RdfFormat, base: str | None) -> Iterator[Quad]:
     with _named_errors(source, where, syntax):
-        yield from parse(source, format=syntax, base_iri=base)  # type: ignore[arg-type]
+        yield from parse(source.buffered(), format=syntax, base_iri=base)
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ def _reason(error: SyntaxError) -> str:
     return _PARSER_PLACE.sub("", error.msg)
 
 
-class _Source:
+class _Source(io.RawIOBase):
     """Passes a stream to the parser, and distinguishes written blank node labels from those that the parser generates.
 
     The parser names a node without a label by a random number in hexadecimal digits, at most 32 of them. So a label
@@ -177,16 +177,25 @@ class _Source:
         self._block, self._position = b"", 0
         self._written: set[str] = set()
 
-    def read(self, size: int) -> bytes:
-        """Returns up to ``size`` bytes."""
+    def buffered(self) -> io.BufferedReader:
+        """Returns a reader of it for the parser, which reads a few bytes at a time."""
+        return io.BufferedReader(self, BLOCK)
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Reads into a buffer."""
         if self._position >= len(self._block):
             tail = self._block[-self.OVERLAP :]
             self._block, self._position = next(self._blocks, b""), 0
             self.guard.feed(self._block)
             self._written.update(label.decode() for label in self._LABEL.findall(tail + self._block))
-        piece = self._block[self._position : self._position + size]
+        piece = self._block[self._position : self._position + len(buffer)]
+        buffer[: len(piece)] = piece
         self._position += len(piece)
-        return piece
+        return len(piece)
 
     def generated(self, label: str) -> bool:
         """Returns whether the parser generated this label."""
