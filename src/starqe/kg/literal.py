@@ -74,13 +74,7 @@ class Literal(NamedTuple):
         Raises:
             ValueError: Datatype, language or details contain a null character.
         """
-        lexical, datatype, language, unit, precision, lower, upper, calendar = self
-        datatype = LANGUAGE_STRING if language else datatype
-        shown = "" if precision is None else precision_text(precision)
-        begin = f"\0{datatype}\0{language.lower()}\0{unit}\0{shown}\0{lower}\0{upper}\0{calendar}"
-        if begin.count(MARK) != 7:
-            raise ValueError(f"a datatype, a language and a unit have no control characters, found {datatype!r}, {language!r} and {unit!r}")
-        return f"{begin}\0{lexical}"
+        return literal_key(*self)
 
     @classmethod
     def of_key(cls, key: str) -> "Literal":
@@ -112,6 +106,29 @@ class Literal(NamedTuple):
             parts = [match[1], match[2], match[3]][: max(int(self.precision) - 8, 1)]
             return "-".join(part for part in parts if part)
         return f"{self.lexical} {self.unit}" if self.unit else self.lexical
+
+
+def literal_key(
+    lexical: str,
+    datatype: str = STRING,
+    language: str = "",
+    unit: str = "",
+    precision: float | None = None,
+    lower: str = "",
+    upper: str = "",
+    calendar: str = "",
+) -> str:
+    """Returns the key of a literal with these parts; readers of many literals need not make the literal.
+
+    Raises:
+        ValueError: Datatype, language or details contain a null character.
+    """
+    datatype = LANGUAGE_STRING if language else datatype
+    shown = "" if precision is None else precision_text(precision)
+    begin = f"\0{datatype}\0{language.lower()}\0{unit}\0{shown}\0{lower}\0{upper}\0{calendar}"
+    if begin.count(MARK) != 7:
+        raise ValueError(f"a datatype, a language and a unit have no control characters, found {datatype!r}, {language!r} and {unit!r}")
+    return f"{begin}\0{lexical}"
 
 
 def short_datatype(iri: str) -> str:

@@ -18,7 +18,7 @@ from starqe.kg import Statement
 from starqe.kg import import_graph as import_with_literals
 from starqe.kg.formats import wikidata
 from starqe.kg.formats.wikidata_values import VALUES, gregorian
-from starqe.kg.literal import Literal
+from starqe.kg.literal import MARK, Literal, literal_key
 from starqe.kg.reading.import_options import WikidataOptions
 from starqe.kg.reading.import_task import ImportTask
 from tests.places import DATA
@@ -257,14 +257,16 @@ def test_the_values_of_every_type_become_literals_of_rdf():
     julian = {**YEAR, "time": "+1582-10-04T00:00:00Z", "precision": 11, "calendarmodel": "http://www.wikidata.org/entity/Q1985786"}
     quantity = {"amount": "+4.50", "unit": "http://www.wikidata.org/entity/Q11573", "lowerBound": "+4.4", "upperBound": "+4.6"}
     place = {"latitude": -12.5, "longitude": 7, "precision": 0.01, "globe": "http://www.wikidata.org/entity/Q405"}
-    assert VALUES["time"](YEAR, None) == Literal("1921-01-01T00:00:00Z", "http://www.w3.org/2001/XMLSchema#dateTime", precision=9)
-    assert VALUES["time"]({**YEAR, "time": "+1921-11-00T00:00:00Z", "precision": 10}, None).lexical == "1921-11-01T00:00:00Z"
-    assert VALUES["time"](julian, None)[0::7] == ("1582-10-14T00:00:00Z", "julian")
-    assert VALUES["time"]({**julian, "time": "-0044-03-15T00:00:00Z"}, None).lexical == "-0043-03-13T00:00:00Z"
-    assert VALUES["quantity"](quantity, None)[2:7] == ("", "Q11573", None, "+4.4", "+4.6")
-    assert VALUES["globecoordinate"](place, None).lexical == "<http://www.wikidata.org/entity/Q405> Point(7 -12.5)"
-    assert VALUES["monolingualtext"]({"text": "hej", "language": "sv"}, None).language == "sv"
-    assert VALUES["string"]("http://a.org", "url").kind == "xsd:anyURI"
+    for kind, value in (("time", YEAR), ("time", julian), ("quantity", quantity), ("globecoordinate", place), ("string", "x")):
+        assert VALUES[kind](value, None, literal_key) == VALUES[kind](value, None, Literal).key
+    assert VALUES["time"](YEAR, None, Literal) == Literal("1921-01-01T00:00:00Z", "http://www.w3.org/2001/XMLSchema#dateTime", precision=9)
+    assert VALUES["time"]({**YEAR, "time": "+1921-11-00T00:00:00Z", "precision": 10}, None, Literal).lexical == "1921-11-01T00:00:00Z"
+    assert VALUES["time"](julian, None, Literal)[0::7] == ("1582-10-14T00:00:00Z", "julian")
+    assert VALUES["time"]({**julian, "time": "-0044-03-15T00:00:00Z"}, None, Literal).lexical == "-0043-03-13T00:00:00Z"
+    assert VALUES["quantity"](quantity, None, Literal)[2:7] == ("", "Q11573", None, "+4.4", "+4.6")
+    assert VALUES["globecoordinate"](place, None, Literal).lexical == "<http://www.wikidata.org/entity/Q405> Point(7 -12.5)"
+    assert VALUES["monolingualtext"]({"text": "hej", "language": "sv"}, None, Literal).language == "sv"
+    assert VALUES["string"]("http://a.org", "url", Literal).kind == "xsd:anyURI"
     assert gregorian(1900, 3, 1) == (1900, 3, 14)
 
 
@@ -273,8 +275,8 @@ def rows_of(path: Path, **options) -> list:
     rows = []
 
     class Task(ImportTask):
-        def add(self, more, split):
-            rows.extend(more)
+        def add_keyed(self, more, split):
+            rows.extend([Literal.of_key(field) if field.startswith(MARK) else field for field in row] for row in more)
 
     wikidata.read_wikidata(Task(wikidata=WikidataOptions(**options)), path, "train")
     return rows

@@ -14,6 +14,7 @@ from typing import Any
 from starqe.kg.formats.json_records import Record, json_records
 from starqe.kg.formats.wikidata_values import ENTITY, VALUES, entity_id, is_entity_id
 from starqe.kg.iris import DEFAULT_NAMES, Names
+from starqe.kg.literal import Literal, literal_key
 from starqe.kg.reading.files import STDIN
 from starqe.kg.reading.import_options import NO_VALUE, WikidataOptions
 from starqe.kg.reading.import_task import ImportTask, Row
@@ -52,7 +53,10 @@ def read_wikidata(task: ImportTask, path: Path, split: str) -> None:
             task.report.problem(f"{record.place(path)}: {_what_is_wrong(entity, error)}")
             continue
         reader.count()
-        task.add(rows, split)
+        if task.literals == "drop":
+            task.add(rows, split)
+        else:
+            task.add_keyed(rows, split)  # type: ignore[arg-type]
         if not labels_later:
             for label in labels:
                 task.draft.label(*label)
@@ -99,6 +103,7 @@ class _Reader:
     def __init__(self, task: ImportTask) -> None:
         self._options, self._report = task.wikidata, task.report
         self._languages = task.wikidata.languages
+        self._make = Literal if task.literals == "drop" else literal_key
         self._left: list[tuple[str, str]] = []  # reason and relation of what was left out of the last entity
         self._left_record = ""
 
@@ -152,7 +157,7 @@ class _Reader:
             if type_ == "wikibase-entityid":
                 return entity_id(data["value"])
             if (read := VALUES.get(type_)) is not None:
-                return read(data["value"], snak.get("datatype"))
+                return read(data["value"], snak.get("datatype"), self._make)
             self._left.append((f"value of type {type_}", relation))
             return None
         if kind not in ("somevalue", "novalue"):

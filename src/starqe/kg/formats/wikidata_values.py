@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from starqe.kg import literal
 from starqe.kg.literal import Literal
@@ -25,52 +26,62 @@ def entity_id(value: dict[str, Any]) -> str:
     Raises:
         KeyError, TypeError, ValueError: The value is malformed.
     """
-    identifier = value.get("id") or f"{_LETTERS[value['entity-type']]}{value['numeric-id']}"
+    identifier: str = value.get("id") or f"{_LETTERS[value['entity-type']]}{value['numeric-id']}"
     if not is_entity_id(identifier):
         raise ValueError(f"an entity is written like Q42, found {identifier!r}")
-    return str(identifier)
+    return identifier
 
 
-def _text(value: str, datatype: str | None) -> Literal:
-    return Literal(_string(value), literal.ANY_URI if datatype == "url" else literal.STRING)
+Made = TypeVar("Made", Literal, str)
+"""A literal, or its key."""
+Make = Callable[..., Made]
+"""Makes it of the parts of a literal: `Literal`, or `starqe.kg.literal.literal_key`."""
 
 
-def _language_text(value: dict[str, Any], _datatype: str | None) -> Literal:
-    return Literal(_string(value["text"]), literal.LANGUAGE_STRING, _string(value["language"]))
+def _text(value: str, datatype: str | None, make: Make[Made]) -> Made:
+    return make(_string(value), literal.ANY_URI if datatype == "url" else literal.STRING)
 
 
-def _quantity(value: dict[str, Any], _datatype: str | None) -> Literal:
+def _language_text(value: dict[str, Any], _datatype: str | None, make: Make[Made]) -> Made:
+    return make(_string(value["text"]), literal.LANGUAGE_STRING, _string(value["language"]))
+
+
+def _quantity(value: dict[str, Any], _datatype: str | None, make: Make[Made]) -> Made:
     unit = value["unit"]
     unit = "" if unit == "1" else unit[unit.rfind("/") + 1 :]
-    return Literal(_string(value["amount"]), literal.DECIMAL, "", unit, None, value.get("lowerBound") or "", value.get("upperBound") or "")
+    return make(_string(value["amount"]), literal.DECIMAL, "", unit, None, value.get("lowerBound") or "", value.get("upperBound") or "")
 
 
-def _coordinates(value: dict[str, Any], _datatype: str | None) -> Literal:
+def _coordinates(value: dict[str, Any], _datatype: str | None, make: Make[Made]) -> Made:
     globe = value.get("globe") or EARTH
     point = f"Point({_number(value['longitude'])} {_number(value['latitude'])})"
     prefix = "" if globe.rsplit("/", 1)[-1] == "Q2" else f"<{globe}> "
-    return Literal(prefix + point, literal.WKT, precision=value.get("precision"))
+    return make(prefix + point, literal.WKT, precision=value.get("precision"))
 
 
-def _time(value: dict[str, Any], _datatype: str | None) -> Literal:
+def _time(value: dict[str, Any], _datatype: str | None, make: Make[Made]) -> Made:
+    made: Made = _made_time(value["time"], value["precision"], value.get("calendarmodel") == JULIAN, make)
+    return made
+
+
+@lru_cache(2**16)
+def _made_time(text: str, precision: int, julian: bool, make: Make[Made]) -> Made:
     """Turns a point in time into xsd:dateTime, in which the year before 1 is 0 (where a date is known to the year); unknown months
-    and days become the first.
+    and days become the first. Dates repeat, so the last ones are remembered.
     """
-    text, precision = value["time"], value["precision"]
     match = _TIME(text)
     if match is None or type(precision) is not int:
         raise ValueError(f"a time is written like +1952-03-11T00:00:00Z with a precision, found {text!r} with {precision!r}")
-    julian = value.get("calendarmodel") == JULIAN
     if julian or len(text) != _USUAL_LENGTH or text[0] != "+":
-        return _unusual_time(match, precision, julian)
+        return _unusual_time(match, precision, julian, make)
     if precision >= PRECISION_DAY:
         lexical = text[1:]
     else:
         lexical = (text[1:8] + "-01" if precision == PRECISION_MONTH else text[1:5] + "-01-01") + text[11:]
-    return Literal(lexical.replace("-00", "-01"), literal.DATE_TIME, "", "", precision)
+    return make(lexical.replace("-00", "-01"), literal.DATE_TIME, "", "", precision)
 
 
-def _unusual_time(match: re.Match[str], precision: int, julian: bool) -> Literal:
+def _unusual_time(match: re.Match[str], precision: int, julian: bool, make: Make[Made]) -> Made:
     """Turns a point in time before the year 1, after 9999, or in the Julian calendar."""
     year, month, day = int(match[1] + match[2]), int(match[3]), int(match[4])
     if year < 0 and precision >= PRECISION_YEAR:
@@ -80,7 +91,7 @@ def _unusual_time(match: re.Match[str], precision: int, julian: bool) -> Literal
     if julian and precision >= PRECISION_DAY:
         year, month, day = gregorian(year, month, day)
     lexical = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day:02d}{match[5]}"
-    return Literal(lexical, literal.DATE_TIME, precision=precision, calendar="julian" if julian else "")
+    return make(lexical, literal.DATE_TIME, precision=precision, calendar="julian" if julian else "")
 
 
 def gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
@@ -108,11 +119,11 @@ def _string(value: Any) -> str:
     return value
 
 
-VALUES: dict[str, Callable[[Any, str | None], Literal]] = {
+VALUES: dict[str, Callable[[Any, str | None, Make[Any]], Any]] = {
     "string": _text,
     "monolingualtext": _language_text,
     "quantity": _quantity,
     "globecoordinate": _coordinates,
     "time": _time,
 }
-"""Type of a data value -> the literal that it becomes, given the value and the datatype of the property."""
+"""Type of a data value -> the literal that it becomes, given the value, the datatype of the property, and what makes a literal."""

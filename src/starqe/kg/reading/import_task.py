@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -66,7 +67,8 @@ class ImportTask:
     """The relation of the qualifier that holds the named graph of an RDF statement, by identifier or IRI; left out if None."""
     label_relations: tuple[str, ...] = ()
     """Further properties and predicates that are labels, besides the usual ones."""
-    _waiting: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)  # split -> fields, and their number by statement
+    _waiting: defaultdict[str, tuple[list[str], list[int]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
+    """Split -> fields, and their number by statement."""
     _literals: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))  # by relation and datatype
     _shared: dict[type[SharedReader], SharedReader] = field(default_factory=dict)
 
@@ -87,8 +89,6 @@ class ImportTask:
         The fields are collected in one flat list, so that the memory of rows and literals is freed at once.
         """
         drop = self.literals == "drop"
-        if split not in self._waiting:
-            self._waiting[split] = [], []
         fields, lengths = self._waiting[split]
         for row in rows:
             if type(tail := row[2]) is Value:
@@ -105,6 +105,14 @@ class ImportTask:
                         row[place] = value.key
             fields += row  # type: ignore[arg-type]
             lengths.append(len(row))
+        if len(lengths) >= CHUNK:
+            self._to_draft(split)
+
+    def add_keyed(self, rows: list[list[str]], split: str) -> None:
+        """Adds well-formed statements in which literals are keys already; only if literals are not left out."""
+        fields, lengths = self._waiting[split]
+        fields += itertools.chain.from_iterable(rows)
+        lengths += map(len, rows)
         if len(lengths) >= CHUNK:
             self._to_draft(split)
 
