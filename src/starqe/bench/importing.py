@@ -2,17 +2,19 @@
 
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import orjson
-from pyoxigraph import RdfFormat, Store, parse
+from pyoxigraph import NamedNode, RdfFormat, Store, Triple, parse, serialize
 
 from starqe.bench.measured import Measured, machine, measured
 from starqe.bench.wikidata_dump import write_wikidata_dump
-from starqe.kg import export_graph, import_graph, save_graph
+from starqe.kg import Graph, export_graph, import_graph, save_graph
+from starqe.kg.iris import OBJECT, PREDICATE, SUBJECT
 from starqe.seed import generator
 
 
@@ -63,10 +65,37 @@ RDF_FILES = {
     "trig": ("rdf.trig", RdfFormat.TRIG),
     "ntriples": ("rdf/train.nt", RdfFormat.N_TRIPLES),
     "nquads": ("rdf.nq", RdfFormat.N_QUADS),
+    "rdfxml": ("rdf.rdf", RdfFormat.RDF_XML),
+    "jsonld": ("rdf.jsonld", RdfFormat.JSON_LD),
 }
-"""The RDF forms that are measured: the file of an export, and its syntax."""
+"""The RDF forms that are measured: the file of an export (the last two: what Oxigraph makes of N-Triples), and its syntax."""
 ROUNDS = 3
 """How often the parser, the loader and the import of RDF are measured, in turns; the fastest run of each counts."""
+
+
+def _write_rdf(graph: Graph, folder: Path, form: str) -> Path:
+    """Writes a graph in a form of RDF; returns the file."""
+    name, syntax = RDF_FILES[form]
+    source = folder / name
+    if syntax not in (RdfFormat.RDF_XML, RdfFormat.JSON_LD):
+        export_graph(graph, source if source.parent == folder else source.parent, form)
+        return source
+    export_graph(graph, folder / "lines", "ntriples")
+    triples = (quad.triple for quad in parse(path=folder / "lines" / "train.nt", format=RdfFormat.N_TRIPLES))
+    serialize(triples if syntax == RdfFormat.RDF_XML else _without_triple_terms(triples), source, syntax)
+    return source
+
+
+def _without_triple_terms(triples: Iterable[Triple]) -> Iterator[Triple]:
+    """Replaces reifications by standard ones: JSON-LD has no triple terms."""
+    for triple in triples:
+        reified = triple.object
+        if isinstance(reified, Triple):
+            yield Triple(triple.subject, NamedNode(SUBJECT), reified.subject)
+            yield Triple(triple.subject, NamedNode(PREDICATE), reified.predicate)
+            yield Triple(triple.subject, NamedNode(OBJECT), reified.object)
+        else:
+            yield triple
 
 
 def bench_import_rdf(statements: int = 1_000_000, seed: int = 0, form: str = "ntriples") -> dict[str, Any]:
@@ -75,11 +104,10 @@ def bench_import_rdf(statements: int = 1_000_000, seed: int = 0, form: str = "nt
     All are given in processor time, the fastest of three runs in turns. The parser alone makes Python objects of the triples, which
     nobody looks at; the loader makes none, and stores the triples. The import ends with a graph.
     """
-    name, syntax = RDF_FILES[form]
+    syntax = RDF_FILES[form][1]
     with tempfile.TemporaryDirectory() as folder:
         write_random_statements(Path(folder) / "statements.txt", statements, seed)
-        source = Path(folder) / name
-        export_graph(import_graph(Path(folder) / "statements.txt")[0], source if source.parent == Path(folder) else source.parent, form)
+        source = _write_rdf(import_graph(Path(folder) / "statements.txt")[0], Path(folder), form)
         runs: dict[str, list[Measured]] = {"parsing": [], "loading": [], "importing": []}
         for _ in range(ROUNDS):
             with measured() as importing:

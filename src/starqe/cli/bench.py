@@ -31,7 +31,8 @@ def import_(
     statements: Annotated[int, typer.Option(help="Number of statements to generate and import.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the statements.")] = 0,
     form: Annotated[
-        Literal["statements", "wikidata", "ntriples", "nquads", "turtle", "trig"], typer.Option("--format", help="The form of the file.")
+        Literal["statements", "wikidata", "ntriples", "nquads", "turtle", "trig", "rdfxml", "jsonld"],
+        typer.Option("--format", help="The form of the file."),
     ] = "statements",
     against: Against = None,
     as_json: Json = False,
