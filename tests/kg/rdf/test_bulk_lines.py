@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyoxigraph import RdfFormat, parse
+from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, parse, serialize
 
 from starqe.errors import InputError
 from starqe.kg.iris import REIFIES
@@ -105,6 +105,37 @@ def test_it_reads_the_documents_of_the_w3c_as_the_parser_does(form, count):
     assert len(paths) > count
     for path in paths:
         assert read(path.read_bytes(), form) == read(path.read_bytes(), form, by_parser=True), path
+
+
+@pytest.mark.skipif(not (DATA / "w3c").is_dir(), reason="the W3C test suites are not here")
+def test_rdf_xml_becomes_the_triples_that_the_parser_finds():
+    compared = 0
+    for path in sorted((DATA / "w3c").rglob("*.rdf")):
+        try:
+            triples = list(parse(path=path, format=RdfFormat.RDF_XML, base_iri="http://e.org/"))
+        except SyntaxError:  # a document that has to be refused
+            with pytest.raises(InputError):
+                ImportTask().shared(RdfReader).read(io.BytesIO(path.read_bytes()), "file", RdfFormat.RDF_XML)
+            continue
+        if not any(isinstance(node, BlankNode) for quad in triples for node in (quad.subject, quad.object)):  # their labels are random
+            text = path.read_bytes()
+            with_base = text if b"xml:base" in text else text.replace(b"<rdf:RDF", b'<rdf:RDF xml:base="http://e.org/"', 1)
+            assert read(with_base, "rdfxml") == read(serialize(triples, format=RdfFormat.N_TRIPLES), "ntriples", by_parser=True), path
+            compared += 1
+    assert compared > 10
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("pq"), st.sampled_from(["a:b", "é<&>", "x \"y\" 'z'", "/>", ""])), max_size=9
+    )
+)
+@pytest.mark.parametrize("form", ["rdfxml", "jsonld"])
+def test_documents_of_other_syntaxes_become_the_triples_that_the_parser_finds(form, rows):
+    triples = [Triple(NamedNode(f"a:{s}"), NamedNode(f"a:{p}"), NamedNode(o) if o == "a:b" else Literal(o)) for s, p, o in rows]
+    document = serialize(triples, format=SYNTAX[form])
+    lines = serialize(parse(document, format=SYNTAX[form]), format=RdfFormat.N_QUADS)
+    assert read(document, form) == read(lines, "nquads", by_parser=True)
 
 
 def numbered(text: str, terms: Terms, labels=()):
