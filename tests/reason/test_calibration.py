@@ -73,6 +73,17 @@ def test_every_kind_of_probability_is_kept(graph: Graph, tmp_path: Path, correct
     assert load_calibration(tmp_path, graph).answers["mixture"] == kept
 
 
+@pytest.mark.parametrize("classes", [5, 8])
+def test_classes_that_came_later_count_as_mixed(graph: Graph, tmp_path: Path, classes: int) -> None:
+    save_calibration(tmp_path, CALIBRATION)
+    written = {**json.loads((tmp_path / "answering.json").read_text()), "checksum": None}
+    numbers = list(map(float, range(4 + classes)))  # the mixed class is the fifth, after four other features
+    written["answers"] = {"mixture": {"weights": numbers, "bias": 0.5, "evidence": written["answers"]["mixture"]["evidence"]}}
+    (tmp_path / "answering.json").write_text(json.dumps(written))
+    found = load_calibration(tmp_path, graph).answers["mixture"].chance
+    assert found == Chance(Logistic((*numbers, *[8.0] * (len(CLASSES) - classes)), 0.5))
+
+
 @pytest.mark.parametrize("points", [[[0.1, 0.5], [0.75, 0.0]], [[0.1], [0.2, 0.3]], [[0.1], ["high"]], [[], []]])
 def test_points_that_do_not_rise_are_refused(graph: Graph, tmp_path: Path, points: list[list[object]]) -> None:
     save_calibration(tmp_path, CALIBRATION)

@@ -20,7 +20,7 @@ from starqe.reason.chance import Chance
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.has_value import FEATURES as HAS_VALUE
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights
+from starqe.reason.mixture import CLASSES, EARLIER, Weights
 from starqe.reason.predictor import one_hop
 from starqe.reason.predictor.scales import Levels
 from starqe.reason.probability import FEATURES
@@ -161,7 +161,7 @@ def _answers_of(content: Mapping[str, Any], path: Path, graph: Graph) -> AnswerP
     # Runs of version 1 did not count cases: the number of validation statements is used instead.
     evidence = Evidence(**counts) if counts is not None else Evidence(len(graph.known(["valid"])), 0, MIN_POSITIVES)
     weights = content.get("weights")
-    if isinstance(weights, list) and len(weights) == len(FEATURES) - len(CLASSES) + len(FIRST_CLASSES):
-        # Until version 2 there were fewer classes: the others count as mixed, the last of those.
-        content = {**content, "weights": [*weights, *[weights[-1]] * (len(CLASSES) - len(FIRST_CLASSES))]}
+    if isinstance(weights, list) and len(weights) in [len(FEATURES) - len(CLASSES) + len(earlier) for earlier in EARLIER]:
+        # Until version 3 there were fewer classes: the others count as mixed.
+        content = {**content, "weights": [*weights, *[weights[FEATURES.index("mixed")]] * (len(FEATURES) - len(weights))]}
     return AnswerProbability(Chance.read(content, path), evidence)
