@@ -20,15 +20,23 @@ def test_beta_calibration_is_its_formula() -> None:
 def test_isotonic_regression_pools_neighbours_that_fall() -> None:
     # Truths 0, 1, 0, 1 at 0.1, 0.2, 0.4, 0.9: the second and third are pooled. Each block has one more case with the mean truth, 0.5:
     # 0.5 / 2, (1 + 0.5) / 3, 1.5 / 2.
-    found = fit_isotonic(np.array([0.1, 0.2, 0.4, 0.9]), np.array([False, True, False, True]), np.ones(4))
-    assert found.x == pytest.approx((0.1, 0.3, 0.9))
-    assert found.y == pytest.approx((0.25, 0.5, 0.75))
-    assert found(np.array([0.0, 0.2, 0.6, 1.0])) == pytest.approx([0.25, 0.375, 0.625, 0.75])
+    found = fit_isotonic(np.array([0.1, 0.2, 0.4, 0.9]), np.array([False, True, False, True]), np.ones(4), np.arange(4), samples=1)
+    # Between the blocks, at 0.1, 0.3 and 0.9, it is linear.
+    assert found(np.array([0.0, 0.1, 0.2, 0.4, 0.9, 1.0])) == pytest.approx([0.25, 0.25, 0.375, 0.5 + 0.25 / 6, 0.75, 0.75])
+
+
+def test_isotonic_regression_is_the_mean_over_samples_of_queries() -> None:
+    # Two queries of one case each, both at 0.5: of the mean of many samples, the one that counts three times has about its share.
+    args = np.array([0.5, 0.5]), np.array([True, False]), np.array([30.0, 10.0]), np.arange(2)
+    several = [fit_isotonic(*args, samples=samples).y[0] for samples in (1, 200)]
+    assert several[0] == pytest.approx((30 + 0.75) / 41)
+    assert several[1] == pytest.approx(0.72, abs=0.08)
+    assert several[1] != several[0]
 
 
 def test_isotonic_regression_counts_cases_as_often_as_it_is_told() -> None:
     # One false case and one true one at the same place, which counts three times: 3 of 4, and one more with the mean truth, 0.75.
-    found = fit_isotonic(np.array([0.5, 0.5]), np.array([True, False]), np.array([3.0, 1.0]))
+    found = fit_isotonic(np.array([0.5, 0.5]), np.array([True, False]), np.array([3.0, 1.0]), np.zeros(2, int), samples=1)
     assert found.y == pytest.approx((0.75,))
 
 
@@ -37,7 +45,7 @@ def test_no_map_changes_the_order_or_leaves_the_unit_interval(cases: list[tuple[
     chance, truth, counts = (np.array(column) for column in zip(*cases, strict=True))
     asked = np.linspace(0, 1, 101)
     for fit in (fit_beta, fit_isotonic):
-        found = fit(chance, truth, counts)(asked)
+        found = fit(chance, truth, counts, np.arange(len(chance)))(asked)
         assert (np.diff(found) >= -1e-12).all()
         assert ((found >= 0) & (found <= 1)).all()
 

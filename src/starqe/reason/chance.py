@@ -23,6 +23,9 @@ FOLDS = 4
 """The number of parts of the queries, each of which is held out once."""
 FEWEST_TRUE = 100
 """With fewer true cases, it is the logistic function of few features: there is nothing to choose by."""
+SAMPLES = 20
+"""The number of samples of the queries that isotonic regression is fitted to."""
+_STEP = 0.02  # of the logit: candidates this close are one group
 _LEAST = 1e-7  # probabilities this close to 0 or 1 count as this close
 
 Map: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -44,7 +47,7 @@ class Beta:
 
 @dataclass(frozen=True)
 class Isotonic:
-    """Isotonic regression: linear between points that rise."""
+    """Isotonic regression (the mean of several): linear between points that rise."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -143,8 +146,8 @@ def fit_chance(
             corrected = np.empty(len(truth))
             for part in range(FOLDS):
                 own, rest = fold == part, fold != part
-                corrected[own] = fit(held_out[rest], truth[rest], counts[rest])(held_out[own])
-            kinds.append((log_loss(corrected, truth, counts), Chance(logistic, many, fit(held_out, truth, counts))))
+                corrected[own] = fit(held_out[rest], truth[rest], counts[rest], query[rest])(held_out[own])
+            kinds.append((log_loss(corrected, truth, counts), Chance(logistic, many, fit(held_out, truth, counts, query))))
     return min(kinds, key=lambda kind: kind[0])[1], {chance.name: loss for loss, chance in kinds}
 
 
@@ -154,7 +157,7 @@ def log_loss(probability: FloatArray, truth: BoolArray, counts: FloatArray) -> f
     return float(-np.average(np.log(np.clip(right, _LEAST, 1)), weights=counts))
 
 
-def fit_beta(probability: FloatArray, truth: BoolArray, counts: FloatArray) -> Beta:
+def fit_beta(probability: FloatArray, truth: BoolArray, counts: FloatArray, _query: IntArray | None = None) -> Beta:
     """Fits beta calibration; it never falls, so a negative slope becomes 0. (n,)."""
     columns, slopes = _logarithms(probability), np.zeros(2)
     used = np.array([True, True])
@@ -168,18 +171,38 @@ def fit_beta(probability: FloatArray, truth: BoolArray, counts: FloatArray) -> B
     return Beta(0.0, 0.0, fit_logistic(columns[:, :0], truth, counts=counts).bias)
 
 
-def fit_isotonic(probability: FloatArray, truth: BoolArray, counts: FloatArray) -> Isotonic:
-    """Fits isotonic regression by pooling adjacent violators; one more case with the mean truth keeps each block off 0 and 1. (n,)."""
-    order = np.argsort(probability, kind="stable")
-    blocks: list[tuple[float, float, float]] = []  # counts, counts · truth, counts · probability
-    for count, true, chance in zip(counts[order].tolist(), truth[order].tolist(), probability[order].tolist(), strict=True):
-        blocks.append((count, count * true, count * chance))
+def fit_isotonic(
+    probability: FloatArray, truth: BoolArray, counts: FloatArray, query: IntArray, samples: int = SAMPLES, seed: int = 0
+) -> Isotonic:
+    """Fits isotonic regression to samples of the queries, with replacement, and averages the curves: one alone has coarse steps. (n,).
+
+    Cases with nearly the same probability count as one group.
+    """
+    logit = _logarithms(probability).sum(axis=1)
+    _, group = np.unique(np.round(logit / _STEP), return_inverse=True)
+    x = np.bincount(group, counts * probability) / np.bincount(group, counts)
+    mean, total, draw = float(np.average(truth, weights=counts)), np.zeros(len(x)), generator(seed, "samples of queries")
+    for _ in range(samples):
+        often = counts * draw.poisson(1, query.max() + 1)[query] if samples > 1 else counts
+        count, right = (np.bincount(group, part).astype(float) for part in (often, often * truth))
+        total += _pooled(x, count, right, mean)
+    return Isotonic(tuple(x.tolist()), tuple((total / samples).tolist()))
+
+
+def _pooled(x: FloatArray, counts: FloatArray, true: FloatArray, mean: float) -> FloatArray:
+    """Pools adjacent violators; one more case with the mean truth keeps each block off 0 and 1. (groups,) -> (groups,)."""
+    blocks: list[tuple[float, float, float]] = []  # counts, counts · truth, counts · x
+    for count, right, place in zip(counts.tolist(), true.tolist(), x.tolist(), strict=True):
+        if not count:
+            continue
+        blocks.append((count, right, count * place))
         while len(blocks) > 1 and blocks[-2][1] * blocks[-1][0] >= blocks[-1][1] * blocks[-2][0]:
             last, before = blocks.pop(), blocks.pop()
             blocks.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
-    count, true, chance = np.array(blocks).T
-    mean = float(np.average(truth, weights=counts))
-    return Isotonic(tuple((chance / count).tolist()), tuple(np.maximum.accumulate((true + mean) / (count + 1)).tolist()))
+    if not blocks:
+        return np.full(len(x), mean)
+    count, right, place = np.array(blocks).T
+    return np.interp(x, place / count, np.maximum.accumulate((right + mean) / (count + 1)))
 
 
 def _logarithms(probability: FloatArray) -> FloatArray:
