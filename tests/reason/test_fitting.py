@@ -114,8 +114,8 @@ class ByAnchor:
 @pytest.mark.parametrize(("test", "expected"), [(0, 0.2), (10, 0.0)])
 def test_queries_that_lack_several_statements_decide_the_weight_if_there_is_much_to_test(test: int, expected: float) -> None:
     # d -s-> x is known for the answer x of a, and not for the answer w of c. The encoder ranks x third and w first: 1/3 + 1. From a
-    # weight of 0.2 on, the executor makes x first and w second: 1 + 1/2. With ten test statements for four of validation w counts 3.5
-    # times: 1 + 3.5 / 2 is less than 1/3 + 3.5.
+    # weight of 0.2 on, the executor makes x first and w second: 1 + 1/2. With ten test statements for four of validation w counts
+    # 1 + 3.5 times: 1 + 4.5 / 2 is less than 1/3 + 4.5.
     graph = graph_of(
         train=[Statement("d", "s", "x"), Statement("d", "s", "y"), Statement("a", "r", "z"), Statement("c", "r", "z")],
         valid=[Statement("a", "r", "x"), Statement("c", "r", "w"), Statement("d", "s", "w"), Statement("z", "r", "z")],

@@ -32,7 +32,7 @@ def test_the_odds_compare_what_is_unknown_with_test_and_without() -> None:
     assert further_odds(graph_of(train=TRAIN)) == 1
 
 
-@pytest.mark.parametrize(("valid", "weight"), [(VALID, 1.0), (VALID[1:], 1 + 6 / 2)])
+@pytest.mark.parametrize(("valid", "weight"), [(VALID, 1.0), (VALID[1:], 1 + (1 + 6 / 2))])
 def test_a_query_counts_by_the_statements_that_its_nearest_answer_lacks(valid: list[Statement], weight: float) -> None:
     # x lacks one statement, w two. Without the first statement of valid w is the only hard answer.
     assert weights_on(graph_of(train=TRAIN, valid=valid, test=TEST)) == [weight]
@@ -46,7 +46,7 @@ def test_statements_of_test_are_counted_but_not_read() -> None:
         test=[Statement("a", "r", "m"), *TEST[1:]],
     )
     query = Query.conjunction([Atom("a", "r", Variable("y")), Atom(Variable("y"), "s", X)], "x")
-    assert weights_on(graph, query) == [1 + 6 / 2]
+    assert weights_on(graph, query) == [1 + (1 + 6 / 2)]
 
 
 def test_without_a_test_split_every_query_counts_once() -> None:

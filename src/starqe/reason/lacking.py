@@ -1,9 +1,12 @@
 """How much a validation query counts in a fit: questions that will be asked may lack more statements than those of validation.
 
 A query of validation needs a statement of valid, and its other statements are in train or valid. If there is a test split, more is
-unknown: the other statements of a question are in train, valid or test, and train alone is known. So of two edges of an intersection,
-the second is seldom unknown in validation, and often in what will be asked. The odds that a statement is unknown are valid / train in
-validation and (valid + test) / train afterwards: by their ratio, 1 + test / valid, a query counts for every further statement it lacks.
+unknown: a query of test needs a statement of test, its others are in train, valid or test, and train alone is known. So of two edges of
+an intersection, the second is seldom unknown in validation, and often in what will be asked.
+
+The odds that a statement is unknown are valid / train in validation and (valid + test) / train afterwards: k = 1 + test / valid times as
+high. Of m unknown statements one at least is in test with the probability 1 − 1 / k^m, and all are in valid with the rest. So relative
+to queries that lack one statement, those that lack m are k^(m−1) · (1 − k^−m) / (1 − k^−1) = 1 + k + … + k^(m−1) times as frequent.
 """
 
 import numpy as np
@@ -19,15 +22,15 @@ MAX_ROWS = 2_000_000
 
 
 def further_odds(graph: Graph) -> float:
-    """Returns how many times more probable, by odds, a further unknown statement is when test is asked for: 1 without a test split."""
+    """Returns k: how many times as high the odds of an unknown statement are with test as without; 1 without a test split."""
     valid, test = (len(graph.known([split])) for split in ("valid", "test"))
     return 1 + test / valid if valid else 1.0
 
 
 def query_weights(graph: Graph, table: QueryTable, rows: IntArray, hard: Ragged) -> FloatArray:
-    """Returns how much each of some validation queries counts: the odds to the power of the statements it lacks beyond the first. (n,).
+    """Returns how much each of some validation queries counts: 1 + k + … + k^(m−1) if it lacks m statements; 1 without a test split. (n,).
 
-    The number of statements is that of the hard answer that lacks the fewest. Only the number of test statements is used.
+    The statements are those of the hard answer that lacks the fewest. Only the number of test statements is used.
 
     Args:
         graph: The graph of the queries.
@@ -42,6 +45,6 @@ def query_weights(graph: Graph, table: QueryTable, rows: IntArray, hard: Ragged)
         count = reductions(graph, table, rows, hard, MAX_ROWS, ("train", "valid")).count
     except UnsupportedError:
         return np.ones(len(rows))
-    fewest = np.full(len(rows), np.iinfo(np.int64).max)
+    fewest = np.full(len(rows), len(table.shape.edges))
     np.minimum.at(fewest, hard.owner, np.maximum(count, 1))  # an answer that is true by the absence of a statement lacks none
-    return np.asarray(odds ** (fewest - 1.0))
+    return np.asarray((odds**fewest - 1) / (odds - 1))
