@@ -17,6 +17,7 @@ from starqe.queries import QueryTable, answer, read_sparql
 from starqe.queries.layout import query_of_row, table_of_query
 from starqe.queries.sparql.write import write_sparql
 from starqe.reason.calibration import AnswerProbability, Evidence
+from starqe.reason.chance import Chance
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, EVEN
@@ -27,7 +28,7 @@ PER_SHAPE = 150
 CLOSE = 1e-4
 """Scores (logarithms) that differ by less may change places: an edge that stands elsewhere is added elsewhere."""
 
-PROBABILITY = AnswerProbability(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0), Evidence(1_000, 1_000, 100))
+PROBABILITY = AnswerProbability(Chance(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0)), Evidence(1_000, 1_000, 100))
 
 pytestmark = pytest.mark.slow
 

@@ -15,6 +15,7 @@ from starqe.learn import EncoderScorer
 from starqe.model import Encoder, ModelConfig, Space
 from starqe.queries import read_sparql
 from starqe.reason.calibration import AnswerProbability, Evidence
+from starqe.reason.chance import Chance
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, EVEN
@@ -33,7 +34,8 @@ def untrained(graph: Graph) -> Answerer:
     part = graph.entity_part
     encoder = EncoderScorer(Encoder(ModelConfig(width=16, heads=2), Space(len(part.entities), len(part.relations)), 0).eval(), part)
     reasoner = Reasoner(part, encoder, encoder, Logistic((1.0, 0.1, -0.1, 0.1), -0.9), EVEN, ReasonSettings())
-    return Answerer(reasoner, AnswerProbability(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0), Evidence(1_000, 1_000, 100)))
+    chance = Chance(Logistic((0.2, 0.9, 0.2, -0.2, *[0.0] * len(CLASSES)), 1.0))
+    return Answerer(reasoner, AnswerProbability(chance, Evidence(1_000, 1_000, 100)))
 
 
 def asked(client: TestClient, text: str) -> httpx2.Response:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from starqe.errors import StorageError
@@ -17,13 +18,14 @@ from starqe.reason.calibration import (
     load_calibration,
     save_calibration,
 )
+from starqe.reason.chance import Beta, Chance, Isotonic, detailed
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, EVEN
 from starqe.reason.predictor import one_hop
 from starqe.reason.probability import FEATURES
 
-ANSWERS = AnswerProbability(Logistic((0.5,) * len(FEATURES), -1.0), Evidence(60, 400, 30))
+ANSWERS = AnswerProbability(Chance(Logistic((0.5,) * len(FEATURES), -1.0)), Evidence(60, 400, 30))
 CALIBRATION = Calibration(
     ReasonSettings(beam=7), Logistic((1.0,) * len(one_hop.FEATURES), 0.25), EVEN, False, {"mixture": ANSWERS, "encoder": ANSWERS}
 )
@@ -63,6 +65,35 @@ def test_what_is_loaded_is_what_was_saved_with_its_evidence(graph: Graph, tmp_pa
     assert written["answers"]["mixture"]["evidence"] == {"statements": 60, "candidates": 400, "positives": 30}
 
 
+@pytest.mark.parametrize("correction", [None, Beta(0.5, 2.0, -0.1), Isotonic((0.1, 0.5), (0.0, 0.75))])
+def test_every_kind_of_probability_is_kept(graph: Graph, tmp_path: Path, correction: Beta | Isotonic | None) -> None:
+    many = len(detailed(np.zeros((1, len(FEATURES))))[0])
+    kept = AnswerProbability(Chance(Logistic((0.25,) * many, 2.0), True, correction), ANSWERS.evidence)
+    save_calibration(tmp_path, replace(CALIBRATION, answers={"mixture": kept}))
+    assert load_calibration(tmp_path, graph).answers["mixture"] == kept
+
+
+@pytest.mark.parametrize("classes", [5, 8])
+def test_classes_that_came_later_count_as_mixed(graph: Graph, tmp_path: Path, classes: int) -> None:
+    save_calibration(tmp_path, CALIBRATION)
+    written = {**json.loads((tmp_path / "answering.json").read_text()), "checksum": None}
+    numbers = list(map(float, range(4 + classes)))  # the mixed class is the fifth, after four other features
+    written["answers"] = {"mixture": {"weights": numbers, "bias": 0.5, "evidence": written["answers"]["mixture"]["evidence"]}}
+    (tmp_path / "answering.json").write_text(json.dumps(written))
+    found = load_calibration(tmp_path, graph).answers["mixture"].chance
+    assert found == Chance(Logistic((*numbers, *[8.0] * (len(CLASSES) - classes)), 0.5))
+
+
+@pytest.mark.parametrize("points", [[[0.1, 0.5], [0.75, 0.0]], [[0.1], [0.2, 0.3]], [[0.1], ["high"]], [[], []]])
+def test_points_that_do_not_rise_are_refused(graph: Graph, tmp_path: Path, points: list[list[object]]) -> None:
+    save_calibration(tmp_path, CALIBRATION)
+    written = {**json.loads((tmp_path / "answering.json").read_text()), "checksum": None}
+    written["answers"]["mixture"]["isotonic"] = points
+    (tmp_path / "answering.json").write_text(json.dumps(written))
+    with pytest.raises(StorageError, match=r"points of a map that rises were expected.*Calibrate it again"):
+        load_calibration(tmp_path, graph)
+
+
 def old_files(folder: Path) -> None:
     """Writes what runs had before all fitted numbers stood in one file."""
     numbers = {"weights": [0.5] * len(FEATURES), "bias": -1.0}
@@ -77,7 +108,7 @@ def test_the_two_files_of_older_runs_are_read_and_judged_by_their_validation_sta
     old_files(tmp_path)
     found = load_calibration(tmp_path, graph)
     assert replace(found, answers={}) == replace(CALIBRATION, answers={})
-    assert found.answers["mixture"].logistic == ANSWERS.logistic
+    assert found.answers["mixture"].chance == ANSWERS.chance
     assert found.answers["mixture"].evidence.enough  # 50 validation statements
     small = graph_of(train=[Statement("a", "r", "b"), Statement("b", "r", "a")], valid=[Statement("a", "r", "a")])
     assert not load_calibration(tmp_path, small).answers["mixture"].evidence.enough

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from starqe.deadline import NEVER, Deadline
-from starqe.kg import Statement, graph_of
+from starqe.kg import Graph, Statement, graph_of
 from starqe.learn.training_queries import Part
 from starqe.measure.exact_search import Nearest
-from starqe.queries import SHAPES, QueryTable, sample
+from starqe.queries import SHAPES, Query, QueryTable, Variable, sample, table_of_query
+from starqe.queries.formula import Atom
+from starqe.queries.table import stack
 from starqe.reason import fitting
 from starqe.reason.fitting import fit_probability, fit_weights, in_turns
 from starqe.reason.listed import Listed, Result, Rows
@@ -94,3 +96,34 @@ def test_tables_take_turns_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fitting.time, "monotonic", lambda: next(clock))
     assert [place for place, _ in in_turns([5, 2, 3], 2, 2.5, least=1)] == [0, 1]  # it is 1 and 2 o'clock, then 3
     assert [place for place, _ in in_turns([5, 2, 3], 2, 0, least=2)] == [0, 1]
+
+
+class ByAnchor:
+    """Scores that depend on the first anchor."""
+
+    def __init__(self, graph: Graph, rows: dict[str, dict[str, float]]) -> None:
+        self._rows = torch.full((len(graph.entities),) * 2, 1e-6)
+        for anchor, scores in rows.items():
+            for entity, score in scores.items():
+                self._rows[graph.entities.id(anchor), graph.entities.id(entity)] = score
+
+    def scores(self, table: QueryTable, rows: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(self._rows[torch.from_numpy(table.anchors[rows, 0]).long()])
+
+
+@pytest.mark.parametrize(("test", "expected"), [(0, 0.2), (10, 0.0)])
+def test_queries_that_lack_several_statements_decide_the_weight_if_there_is_much_to_test(test: int, expected: float) -> None:
+    # d -s-> x is known for the answer x of a, and not for the answer w of c. The encoder ranks x third and w first: 1/3 + 1. From a
+    # weight of 0.2 on, the executor makes x first and w second: 1 + 1/2. With ten test statements for four of validation w counts
+    # 1 + 3.5 times: 1 + 4.5 / 2 is less than 1/3 + 4.5.
+    graph = graph_of(
+        train=[Statement("d", "s", "x"), Statement("d", "s", "y"), Statement("a", "r", "z"), Statement("c", "r", "z")],
+        valid=[Statement("a", "r", "x"), Statement("c", "r", "w"), Statement("d", "s", "w"), Statement("z", "r", "z")],
+        test=[Statement("z", "s", f"t{i}") for i in range(test)],
+    )
+    asked = [Query.conjunction([Atom(anchor, "r", Variable("x")), Atom("d", "s", Variable("x"))], "x") for anchor in ("a", "c")]
+    table = stack([table_of_query(query, graph) for query in asked])
+    table = QueryTable(**{**vars(table), "header": {"split": "valid", "fingerprint": graph.fingerprint}})
+    encoder = ByAnchor(graph, {"a": {"x": 7.0, "y": 8.0, "z": 9.0}, "c": {"w": 9.0, "y": 8.0, "z": 7.0}})
+    executor = ByAnchor(graph, {"a": {"x": 0.9, "y": 1e-5, "z": 1e-5}, "c": {"w": 1e-5, "y": 0.9}})
+    assert fit_weights(graph, encoder, executor, {"2i": table}).executor["intersection"] == expected

@@ -78,13 +78,16 @@ def table(graph: Graph) -> QueryTable:
     ("edges", "expected"),
     [
         *((SHAPES[name].text, kind) for name, kind in (("1p", "one-hop"), ("2p", "path"), ("3p", "path"), ("2i", "intersection"))),
-        *((SHAPES[name].text, kind) for name, kind in (("3i", "larger intersection"), ("2i-1p", "mixed"), ("1p-2i", "mixed"))),
+        *((SHAPES[name].text, kind) for name, kind in (("3i", "larger intersection"), ("2i-1p", "mixed"), ("1p-2i", "joined paths"))),
         ("?>A", "one-hop"),
         ("A>x ?>x", "path"),
         ("?>A B>?", "intersection"),
         ("?>A B>? C>? ?>D", "larger intersection"),
         ("A>x x>y y>? x>?", "mixed"),
         ("A>? ?>x", "mixed"),
+        ("A>? ?>x x>B", "joined paths"),
+        ("A>x x>y y>? B>? C>?", "joined paths"),
+        ("A>x x>? B>? ?>z", "mixed"),
         *((MORE_SHAPES[name].text, "union") for name in ("2u", "up")),
         *((MORE_SHAPES[name].text, "negation") for name in ("2in", "3in", "inp", "pin", "pni")),
         *((MORE_SHAPES[name].text, "open value") for name in ("2cp", "3cp")),
@@ -99,6 +102,9 @@ def test_weights_of_earlier_versions_count_later_classes_as_mixed() -> None:
     old = {"one-hop": 0.1, "path": 0.2, "intersection": 0.3, "larger intersection": 0.4, "mixed": 0.7}
     weights = Weights.read(old, "run")
     assert weights.of(SHAPES["2p"]) == 0.2
+    assert weights.of(SHAPES["1p-2i"]) == 0.7
+    later = Weights.read({**old, "union": 0.8, "negation": 0.9, "open value": 1.0}, "run")
+    assert [later.of(shape) for shape in (SHAPES["1p-2i"], MORE_SHAPES["2u"])] == [0.7, 0.8]
     assert [weights.of(MORE_SHAPES[name]) for name in ("2u", "pni", "2cp")] == [0.7] * 3
 
 

@@ -55,12 +55,14 @@ def test_a_fit_gives_what_is_believed_the_share_in_which_it_came_true() -> None:
     graph = graph_of(train=train, valid=moved)
     scorer = Believer(len(graph.entities), graph.entities.id("big"))
     tables = {"1p": sample(graph, SHAPES["1p"], 20, "valid", [(0, 0)])}
-    fitted = fit_probability(graph, scorer, tables).logistic
+    fitted = fit_probability(graph, scorer, tables).chance
     best = best_candidates(scorer, tables["1p"], np.arange(1), [np.empty(0, int)], 3, len(graph.entities))
     assert probabilities(fitted, answer_features([SHAPES["1p"]], best, [0]))[0, 0] == pytest.approx(0.75, abs=0.12)
     found = check_probability(graph, scorer, fitted, tables)
     assert found is not None
-    assert found.ece < 0.1
+    assert found.every.ece < 0.1
+    assert list(found.classes) == ["one-hop"]
+    assert {name: part.count for name, part in found.known.items()} == {"1 or 2": found.every.count}  # each has one home in train
 
 
 def test_without_hard_answers_nothing_can_be_fitted() -> None:

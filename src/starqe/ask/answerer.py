@@ -63,7 +63,7 @@ class Answerer:
         self._store = KnownStore(self.graph, self.splits)
         self._binder = Binder(self.graph)
         self._numbers = reasoner.numbers(self.splits)
-        self._ranking = Ranking(reasoner.graph, self._mixture, self._executor, probability.logistic)
+        self._ranking = Ranking(reasoner.graph, self._mixture, self._executor, probability.chance)
 
     @classmethod
     def open(cls, folder: Path, graph: Graph | None = None, splits: Collection[str] = SPLITS, by: RankedBy = "mixture") -> "Answerer":

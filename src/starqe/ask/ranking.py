@@ -16,8 +16,8 @@ from starqe.queries.formula import disjuncts
 from starqe.queries.layout import table_of_query
 from starqe.queries.table import QueryTable, stack
 from starqe.ragged import FloatArray, IntArray
+from starqe.reason.chance import Chance
 from starqe.reason.executor.executor import Executor
-from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, Mixture, log_truth
 from starqe.reason.probability import FEATURES, answer_features, probabilities
 
@@ -56,7 +56,7 @@ class Ranking:
     ranked by the executor.
     """
 
-    def __init__(self, graph: Graph, mixture: Mixture, executor: Executor, probability: Logistic) -> None:
+    def __init__(self, graph: Graph, mixture: Mixture, executor: Executor, probability: Chance) -> None:
         self._graph, self._mixture, self._executor, self._probability = graph, mixture, executor, probability
         self._kept: dict[tuple[Query, int], tuple[int, Ranked]] = {}  # number of candidates asked for, and the ranking
         self._lock = threading.Lock()  # protects the cache, not the arithmetic
@@ -155,7 +155,7 @@ def either(rankings: Sequence[Ranked]) -> Ranked:
     return sorted(((ids, 1 - chance) for ids, chance in wrong.items()), key=lambda one: (-one[1], one[0]))
 
 
-def tuple_probabilities(fitted: Logistic, truths: FloatArray, known: int) -> FloatArray:
+def tuple_probabilities(fitted: Chance, truths: FloatArray, known: int) -> FloatArray:
     """Computes the probabilities of candidates that the executor alone has ranked, in descending order of truth: (K,).
 
     Formulas beyond shapes have no fit of their own. They use that of the class "mixed", with the logarithm of the truth as

@@ -1,6 +1,7 @@
 """``starqe calibrate``: prepares a trained run for questions."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,12 @@ from starqe.folders import locked
 if TYPE_CHECKING:
     from starqe.ask import Answerer
     from starqe.kg import Graph
+    from starqe.measure.reliability import Reliability
     from starqe.queries import QueryTable
+
+
+LEAST_OF_A_TENTH = 200
+"""The least number of candidates of a tenth of the probabilities of which the error is printed."""
 
 
 def calibrate(
@@ -52,7 +58,7 @@ def calibrate(
         checked = _check(run, answerer, _queries(opened.graph, queries, "test", limit))
     evidence = answerer.probability.evidence
     result = {"run": str(run), "weight_of_executor": dict(answerer.weights.executor), "calibrated": answerer.calibrated}
-    result |= {"fitted_on": asdict(evidence), **checked}
+    result |= {"fitted_on": asdict(evidence), "probability": answerer.probability.chance.name, **checked}
     if as_json:
         print_json(result)
         return
@@ -61,6 +67,7 @@ def calibrate(
         "validation statements": evidence.statements,
         "candidates": evidence.candidates,
         "candidates that came true": evidence.positives,
+        "probability": answerer.probability.chance.name,
     }
     print_pairs({**weights, **counts, **checked}, f"{run} can be asked: starqe ask {run} 'SELECT ...'")
     if evidence.note:
@@ -87,20 +94,33 @@ def _check(folder: Path, answerer: "Answerer", queries: dict[str, "QueryTable"])
     from starqe.reason.numbers import SHARES, number_rows, number_statements
 
     scorer = answerer.reasoner.mixture(["train"])
-    found = check_probability(answerer.reasoner.graph, scorer, answerer.probability.logistic, queries) if queries else None
+    found = check_probability(answerer.reasoner.graph, scorer, answerer.probability.chance, queries) if queries else None
     if found is None:
         return {}
+    every, classes = found.every, {"classes": found.classes, "known_answers": found.known}
     with new_file(folder / "reliability.json", overwrite=True) as beside:
-        beside.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+        beside.write_text(json.dumps({**asdict(every), **_written(classes)}, indent=2) + "\n", encoding="utf-8")
     with new_file(folder / "reliability.png", overwrite=True) as beside:
-        plot_reliability(found, beside)
-    checked = {"test_candidates": found.count, "test_ece": round(found.ece, 4), "test_brier": round(found.brier, 4)}
+        plot_reliability(every, beside)
+    checked = {
+        "test_candidates": every.count,
+        "test_ece": round(every.ece, 4),
+        "test_ece_of_the_worst_class": round(max(part.ece for part in found.classes.values()), 4),
+        "test_error_of_the_worst_tenth": round(every.worst(LEAST_OF_A_TENTH), 4),
+        "test_brier": round(every.brier, 4),
+        "test_log_loss": round(every.log_loss, 4),
+    }
     numbers = answerer.reasoner.numbers(["train"])
     if numbers is None or not len(number_statements(numbers.scales.part, "test")[0]):
         return checked
-    every = number_rows(numbers)[-1]
+    together = number_rows(numbers)[-1]
     return {
         **checked,
-        "test_numbers": every.count,
-        "test_numbers_within_80_percent_interval": round(every.within[SHARES.index(0.8)] / 100, 4),
+        "test_numbers": together.count,
+        "test_numbers_within_80_percent_interval": round(together.within[SHARES.index(0.8)] / 100, 4),
     }
+
+
+def _written(groups: dict[str, Mapping[str, "Reliability"]]) -> dict[str, Any]:
+    """Returns the reliability of parts of the candidates for JSON."""
+    return {name: {part: asdict(found) for part, found in parts.items()} for name, parts in groups.items()}

@@ -5,14 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
-from starqe.ragged import BoolArray, FloatArray
+from starqe.ragged import BoolArray, FloatArray, IntArray
 
-BINS = 15
+TENTHS = 10
+"""The number of bins of equal width."""
+MASS_BINS = 15
+"""The number of bins of equal mass."""
+_LEAST = 1e-12  # a probability of 0 has no logarithm
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The cases whose probability lies in one interval of equal width."""
+    """The cases whose probability lies in one interval."""
 
     count: int
     probability: float
@@ -27,26 +31,41 @@ class Reliability:
 
     count: int
     ece: float
-    """Expected calibration error: the mean distance between probability and frequency over the bins, weighted by their counts."""
+    """Expected calibration error: the mean distance between probability and frequency over bins of equal mass, weighted by their counts."""
     brier: float
     """The mean squared distance between probability and truth; 0 is perfect."""
+    log_loss: float
+    """The mean of -log(probability of what came out); 0 is perfect."""
     base: float
     """The share of all cases that came true: always predicting it has an ECE of 0, and a Brier score of base × (1 - base)."""
+    mass: tuple[Bin, ...]
+    """Bins with about the same number of cases each, from low to high; equal probabilities share a bin."""
     bins: tuple[Bin, ...]
-    """The bins with cases, from low to high."""
+    """The bins of width 0.1 that have cases, from low to high."""
+
+    def worst(self, least: int) -> float:
+        """Returns the largest distance between probability and frequency of a bin of width 0.1 with at least this many cases; 0 without."""
+        return max((abs(part.probability - part.frequency) for part in self.bins if part.count >= least), default=0.0)
 
 
-def reliability(probability: FloatArray, truth: BoolArray, bins: int = BINS) -> Reliability:
-    """Compares probabilities (n,) with outcomes (n,) bool; 1 belongs to the last bin."""
+def reliability(probability: FloatArray, truth: BoolArray, bins: int = TENTHS, mass_bins: int = MASS_BINS) -> Reliability:
+    """Compares probabilities (n,) with outcomes (n,) bool."""
     assert len(probability) == len(truth) > 0, (len(probability), len(truth))
     assert ((probability >= 0) & (probability <= 1)).all()
-    place = np.minimum((probability * bins).astype(int), bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    means = np.bincount(place, probability, minlength=bins) / np.maximum(counts, 1)
-    shares = np.bincount(place, truth, minlength=bins) / np.maximum(counts, 1)
-    found = tuple(Bin(int(counts[i]), float(means[i]), float(shares[i])) for i in range(bins) if counts[i])
-    ece = float((counts * np.abs(means - shares)).sum() / len(truth))
-    return Reliability(len(truth), ece, float(np.mean((probability - truth) ** 2)), float(np.mean(truth)), found)
+    bounds = np.unique(np.sort(probability)[np.arange(1, mass_bins) * len(probability) // mass_bins])
+    mass = _bins(np.searchsorted(bounds, probability, "right"), probability, truth)
+    wide = _bins(np.minimum((probability * bins).astype(int), bins - 1), probability, truth)
+    ece = sum(part.count * abs(part.probability - part.frequency) for part in mass) / len(truth)
+    brier = float(np.mean((probability - truth) ** 2))
+    right = np.clip(np.where(truth, probability, 1 - probability), _LEAST, 1)
+    return Reliability(len(truth), ece, brier, float(-np.log(right).mean()), float(np.mean(truth)), mass, wide)
+
+
+def _bins(place: IntArray, probability: FloatArray, truth: BoolArray) -> tuple[Bin, ...]:
+    """Returns the bins that have cases; ``place`` is the bin of each case. (n,)."""
+    counts = np.bincount(place)
+    means, shares = (np.bincount(place, values) / np.maximum(counts, 1) for values in (probability, truth))
+    return tuple(Bin(int(counts[i]), float(means[i]), float(shares[i])) for i in np.flatnonzero(counts))
 
 
 def plot_reliability(found: Reliability, path: Path) -> None:

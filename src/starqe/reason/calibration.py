@@ -2,7 +2,7 @@
 
 A calibrated run folder has
 
-    answering.json    {"format": "starqe answering", "version": 3, settings, one_hop, executor, answers, levels, has_value}
+    answering.json    {"format": "starqe answering", "version": 4, settings, one_hop, executor, answers, levels, has_value}
     predictor/        the one-hop predictor, if there is one; else the encoder predicts single facts too
 
 The file is written atomically at the end, so an interrupted calibration leaves the previous one.
@@ -16,15 +16,16 @@ from typing import Any, Literal
 from starqe.errors import StorageError
 from starqe.folders import new_file, read_header, write_header
 from starqe.kg import Graph
+from starqe.reason.chance import Chance
 from starqe.reason.executor.settings import ReasonSettings
 from starqe.reason.has_value import FEATURES as HAS_VALUE
 from starqe.reason.logistic import Logistic
-from starqe.reason.mixture import CLASSES, FIRST_CLASSES, Weights
+from starqe.reason.mixture import CLASSES, EARLIER, Weights
 from starqe.reason.predictor import one_hop
 from starqe.reason.predictor.scales import Levels
 from starqe.reason.probability import FEATURES
 
-FORMAT, VERSION = "starqe answering", 3
+FORMAT, VERSION = "starqe answering", 4
 HEADER = "answering.json"
 PREDICTOR = "predictor"
 """The folder of the one-hop predictor inside a run."""
@@ -74,7 +75,7 @@ class Evidence:
 class AnswerProbability:
     """The fitted probability of answers, and what it was fitted on."""
 
-    logistic: Logistic
+    chance: Chance
     evidence: Evidence
 
 
@@ -118,7 +119,7 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
         "executor": dict(calibration.weights.executor),
         "has_value": calibration.has_value.written() if calibration.has_value else None,
         "levels": {relation: levels.shares for relation, levels in calibration.levels.items()},
-        "answers": {name: {**part.logistic.written(), "evidence": asdict(part.evidence)} for name, part in calibration.answers.items()},
+        "answers": {name: {**part.chance.written(), "evidence": asdict(part.evidence)} for name, part in calibration.answers.items()},
     }
     write_header(path, FORMAT, VERSION, content)
 
@@ -160,7 +161,7 @@ def _answers_of(content: Mapping[str, Any], path: Path, graph: Graph) -> AnswerP
     # Runs of version 1 did not count cases: the number of validation statements is used instead.
     evidence = Evidence(**counts) if counts is not None else Evidence(len(graph.known(["valid"])), 0, MIN_POSITIVES)
     weights = content.get("weights")
-    if isinstance(weights, list) and len(weights) == len(FEATURES) - len(CLASSES) + len(FIRST_CLASSES):
-        # Until version 2 there were fewer classes: the others count as mixed, the last of those.
-        content = {**content, "weights": [*weights, *[weights[-1]] * (len(CLASSES) - len(FIRST_CLASSES))]}
-    return AnswerProbability(Logistic.read(content, len(FEATURES), path), evidence)
+    if isinstance(weights, list) and len(weights) in [len(FEATURES) - len(CLASSES) + len(earlier) for earlier in EARLIER]:
+        # Until version 3 there were fewer classes: the others count as mixed.
+        content = {**content, "weights": [*weights, *[weights[FEATURES.index("mixed")]] * (len(FEATURES) - len(weights))]}
+    return AnswerProbability(Chance.read(content, path), evidence)

@@ -8,6 +8,7 @@ B questions or queries · K candidates · V entities.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -25,15 +26,17 @@ from starqe.queries import QueryTable, sample
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import gaps_of
 from starqe.queries.shape import ONE_HOP
-from starqe.ragged import BoolArray, FloatArray, IntArray
+from starqe.ragged import BoolArray, FloatArray, IntArray, Ragged
 from starqe.reason.calibration import AnswerProbability, Evidence
+from starqe.reason.chance import Chance, fit_chance
 from starqe.reason.executor.executor import CELLS
 from starqe.reason.executor.settings import ReasonSettings
+from starqe.reason.lacking import query_weights
 from starqe.reason.logistic import Logistic, fit_logistic
 from starqe.reason.mixture import CANDIDATES, CLASSES, Encoding, Executing, Weights, log_truth, shape_class
 from starqe.reason.predictor import one_hop
 from starqe.reason.predictor.one_hop import Context, best_beliefs, log_share
-from starqe.reason.probability import answer_features, best_candidates, candidates_exist, probabilities
+from starqe.reason.probability import FEATURES, answer_features, best_candidates, candidates_exist, probabilities
 from starqe.seed import derive
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
@@ -91,7 +94,8 @@ def fit_weights(
 ) -> Weights:
     """Fits the weights of the mixture: for each class of shapes those with the best MRR of hard answers (macro).
 
-    A class that no validation query has gets the weight of the mixed class, or else half.
+    Queries count by what they lack (`starqe.reason.lacking`). A class that no validation query has gets the weight of the mixed class,
+    or else half.
 
     Args:
         graph: The graph in which easy and hard answers are looked up; the scorers see train only.
@@ -103,13 +107,17 @@ def fit_weights(
     sums: dict[str, FloatArray] = {}
     counts: dict[str, int] = {}
     found: dict[str, list[FloatArray]] = {}
+    often: dict[str, list[FloatArray]] = {}
     for table, task, batch in _hard_batches(graph, validation, seconds):
         found.setdefault(table.shape.name, []).append(_reciprocal_ranks(graph, encoder, executor, table, task, batch))  # (queries, weights)
+        hard = task.ranked.slice(batch.start, batch.stop)
+        often.setdefault(table.shape.name, []).append(query_weights(graph, table, task.rows[batch], hard))
     for table in validation.values():
         # Every shape of a class counts the same, however many queries it has.
         if parts := found.get(table.shape.name):
             name, reciprocal = shape_class(table.shape), np.concatenate(parts)
-            sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + reciprocal.mean(axis=0)
+            mean = np.average(reciprocal, axis=0, weights=np.concatenate(often[table.shape.name]))
+            sums[name] = sums.get(name, np.zeros(len(WEIGHTS))) + mean
             counts[name] = counts.get(name, 0) + len(reciprocal)
     best = {name: WEIGHTS[int(sums[name].argmax())] for name in CLASSES if counts.get(name)}
     return Weights({name: best.get(name, best.get("mixed", 0.5)) for name in CLASSES})
@@ -178,45 +186,93 @@ def _listed_ranks(graph: Graph, encoder: Encoding, executor: Executing, table: Q
 def fit_probability(graph: Graph, scorer: Scorer, validation: Mapping[str, QueryTable], seconds: float | None = None) -> AnswerProbability:
     """Fits the probability of answers on validation queries that have hard answers; the scorer knows train only.
 
-    It stops after the given seconds, and has used queries of every class of shapes by then; without a limit, all queries are used.
+    Queries count by what they lack (`starqe.reason.lacking`). It stops after the given seconds, and has used queries of every class of
+    shapes by then; without a limit, all queries are used.
 
     Raises:
         QueryError: No validation query has a hard answer.
     """
-    cases = _answer_cases(graph, scorer, validation, seconds)
+    cases = list(_answer_cases(graph, scorer, validation, seconds))
     if not cases:
         raise QueryError("probabilities are fitted on validation queries with answers that train lacks, and there are none")
-    features = np.concatenate([features[candidates_exist(features)] for features, _ in cases])
-    truth = np.concatenate([holds[candidates_exist(features)] for features, holds in cases])
-    evidence = Evidence(len(graph.known(["valid"])), len(truth), int(truth.sum()))
-    return AnswerProbability(fit_logistic(features, truth), evidence)
+    every = _Cases.joined(cases)
+    counts = np.concatenate([query_weights(graph, case.table, case.rows, case.hard) for case in cases])
+    chance, _ = fit_chance(every.features, every.truth, every.query, counts[every.query])
+    return AnswerProbability(chance, Evidence(len(graph.known(["valid"])), len(every.truth), int(every.truth.sum())))
 
 
-def check_probability(graph: Graph, scorer: Scorer, fitted: Logistic, tables: Mapping[str, QueryTable]) -> Reliability | None:
+@dataclass(frozen=True)
+class Checked:
+    """How far probabilities can be trusted: of all candidates, of each class of shapes, and by the number of known answers."""
+
+    every: Reliability
+    classes: Mapping[str, Reliability]
+    known: Mapping[str, Reliability]
+
+
+KNOWN = {"none": (0, 1), "1 or 2": (1, 3), "3 to 9": (3, 10), "10 or more": (10, np.inf)}
+"""Numbers of known answers that are checked together: from, and below."""
+
+
+def check_probability(graph: Graph, scorer: Scorer, fitted: Chance, tables: Mapping[str, QueryTable]) -> Checked | None:
     """Compares the probabilities of the best candidates of queries with which of them are hard answers; None without any.
 
     The scorer knows train only, as when the probabilities were fitted.
     """
-    predicted: list[FloatArray] = [np.empty(0)]
-    observed: list[BoolArray] = [np.empty(0, bool)]
-    for features, holds in _answer_cases(graph, scorer, tables):
-        exists = candidates_exist(features)
-        predicted.append(probabilities(fitted, features)[exists])
-        observed.append(holds[exists])
-    probability, truth = np.concatenate(predicted), np.concatenate(observed)
-    return reliability(probability, truth) if len(truth) else None
+    cases = list(_answer_cases(graph, scorer, tables))
+    if not cases:
+        return None
+    every = _Cases.joined(cases)
+    chances = np.concatenate([probabilities(fitted, case.best)[candidates_exist(case.best)] for case in cases])
+    counts, classes = np.expm1(every.features[:, FEATURES.index("log known answers")]).round(), every.features[:, -len(CLASSES) :] > 0
+
+    def of(part: BoolArray) -> Reliability:
+        return reliability(chances[part], every.truth[part])
+
+    by_known = {name: (counts >= least) & (counts < most) for name, (least, most) in KNOWN.items()}
+    return Checked(
+        of(np.ones(len(chances), bool)),
+        {name: of(classes[:, place]) for place, name in enumerate(CLASSES) if classes[:, place].any()},
+        {name: of(part) for name, part in by_known.items() if part.any()},
+    )
 
 
-def _answer_cases(
-    graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable], seconds: float | None = None
-) -> list[tuple[FloatArray, BoolArray]]:
-    """Ranks queries with their easy answers as known; returns the features of the best candidates, and which of them are hard answers."""
-    found = []
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """The best candidates of some queries of one table, with their easy answers as known."""
+
+    table: QueryTable
+    rows: IntArray  # (B,)
+    hard: Ragged  # the hard answers of each
+    best: FloatArray  # (B, K, features)
+    holds: BoolArray  # (B, K) whether they are hard answers
+
+
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """Candidates of many queries."""
+
+    features: FloatArray  # (n, features)
+    truth: BoolArray  # (n,)
+    query: IntArray  # (n,) the query of each, counted over all cases
+
+    @classmethod
+    def joined(cls, cases: Sequence[_Case]) -> "_Cases":
+        exist = [candidates_exist(case.best) for case in cases]
+        found = np.concatenate([exists.sum(1) for exists in exist])
+        return cls(
+            np.concatenate([case.best[exists] for case, exists in zip(cases, exist, strict=True)]),
+            np.concatenate([case.holds[exists] for case, exists in zip(cases, exist, strict=True)]),
+            np.repeat(np.arange(len(found)), found),
+        )
+
+
+def _answer_cases(graph: Graph, scorer: Scorer, tables: Mapping[str, QueryTable], seconds: float | None = None) -> Iterator[_Case]:
+    """Ranks queries that have hard answers with their easy answers as known."""
     for table, task, batch in _hard_batches(graph, tables, seconds):
         rows = task.rows[batch]
         hard, either = task.ranked.slice(batch.start, batch.stop), task.filtered.slice(batch.start, batch.stop)
         easy: list[IntArray] = [np.setdiff1d(either[i], hard[i]) for i in range(len(rows))]
         best = best_candidates(scorer, table, rows, easy, ANSWER_CANDIDATES, len(graph.entities))
         features = answer_features([table.shape] * len(rows), best, [len(ids) for ids in easy])
-        found.append((features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))])))
-    return found
+        yield _Case(table, rows, hard, features, np.stack([np.isin(best.ids[i], hard[i]) for i in range(len(rows))]))

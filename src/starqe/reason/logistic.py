@@ -48,27 +48,31 @@ class Logistic:
         return np.asarray(1 / (1 + np.exp(-self.logits(features))))
 
 
-def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> Logistic:
+def fit_logistic(
+    features: FloatArray, truth: BoolArray, ridge: float = 1.0, counts: FloatArray | None = None, start: Logistic | None = None
+) -> Logistic:
     """Fits the weights that make the truth most likely, with a small penalty on their squares, so that they stay finite.
 
     Args:
         features: The features of each case. (n, k)
         truth: Whether each case is true. (n,) bool
         ridge: The penalty; that of the bias is tiny, and keeps it finite if all cases are equal.
+        counts: How often each case counts; once if left out. (n,)
+        start: A fit to similar cases, from which fewer steps are needed.
     """
     design = np.concatenate([features, np.ones((len(features), 1))], axis=1).astype(float)  # (n, k+1)
     penalty = np.full(design.shape[1], ridge)
     penalty[-1] = 1e-2
-    weights = np.zeros(design.shape[1])
-    target = truth.astype(float)
-    best = _objective(design, target, weights, penalty)
+    weights = np.zeros(design.shape[1]) if start is None else np.array([*start.weights, start.bias])
+    target, often = truth.astype(float), np.ones(len(truth)) if counts is None else counts
+    best = _objective(design, target, often, weights, penalty)
     for _ in range(STEPS):
         share = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (share - target) + penalty * weights
-        curve = (design * (share * (1 - share))[:, None]).T @ design + np.diag(penalty)
+        slope = design.T @ (often * (share - target)) + penalty * weights
+        curve = (design * (often * share * (1 - share))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         # Far from the optimum a full step can overshoot: halve it until it improves the objective.
-        while (value := _objective(design, target, weights - step, penalty)) > best + 1e-12 and np.abs(step).max() > 1e-9:
+        while (value := _objective(design, target, often, weights - step, penalty)) > best + 1e-12 and np.abs(step).max() > 1e-9:
             step = step / 2
         weights = weights - step
         if best - value < 1e-9 * max(1.0, abs(best)):
@@ -77,6 +81,6 @@ def fit_logistic(features: FloatArray, truth: BoolArray, ridge: float = 1.0) -> 
     return Logistic(tuple(map(float, weights[:-1])), float(weights[-1]))
 
 
-def _objective(design: FloatArray, target: FloatArray, weights: FloatArray, penalty: FloatArray) -> float:
+def _objective(design: FloatArray, target: FloatArray, often: FloatArray, weights: FloatArray, penalty: FloatArray) -> float:
     logits = design @ weights
-    return float(np.sum(np.logaddexp(0, logits) - target * logits) + 0.5 * np.sum(penalty * weights**2))
+    return float(np.sum(often * (np.logaddexp(0, logits) - target * logits)) + 0.5 * np.sum(penalty * weights**2))

@@ -26,9 +26,11 @@ from starqe.reason.listed import Listed, Result, Rows, everywhere
 from starqe.reason.predictor.one_hop import log_share
 from starqe.seed import generator
 
-CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed", "union", "negation", "open value")
+CLASSES = ("one-hop", "path", "intersection", "larger intersection", "mixed", "union", "negation", "open value", "joined paths")
 """The classes of shapes; see `shape_class`."""
 FIRST_CLASSES = CLASSES[:5]
+"""The classes of the first version."""
+EARLIER = (FIRST_CLASSES, CLASSES[:8])
 """The classes of earlier versions; in their calibrations, all other classes have the weight of "mixed"."""
 CANDIDATES = 128
 """The minimum number of candidates that come from the encoder."""
@@ -41,8 +43,9 @@ def shape_class(shape: Shape) -> str:
     """Returns the class of a shape.
 
     One edge is a one-hop; two edges that join an anchor with the target are an intersection, three or more a larger one; edges one
-    after the other are a path; the rest (and every cycle) is mixed. The directions of the edges do not matter. A shape with a negated
-    part is a negation, one with alternatives a union, and one with a variable as qualifier value has an open value.
+    after the other are a path; edges and paths that meet in the target are joined paths. The rest is mixed: an intersection before the
+    target, a cycle, or a loose end. The directions of the edges do not matter. A shape with a negated part is a negation, one with
+    alternatives a union, and one with a variable as qualifier value has an open value.
     """
     if shape.tree is not None:
         return "negation" if shape.negated else "union"
@@ -53,7 +56,10 @@ def shape_class(shape: Shape) -> str:
     if not shape.of_kind("variable"):
         return "intersection" if len(shape.edges) == 2 else "larger intersection"
     ends = [node for edge in shape.edges for node in edge]
-    return "path" if len(shape.nodes) == len(shape.edges) + 1 and max(map(ends.count, ends)) <= 2 and ends.count(TARGET) == 1 else "mixed"
+    tree = len(shape.nodes) == len(shape.edges) + 1
+    if tree and max(map(ends.count, ends)) <= 2 and ends.count(TARGET) == 1:
+        return "path"
+    return "joined paths" if tree and ends.count(TARGET) > 1 and min(map(ends.count, shape.of_kind("variable"))) > 1 else "mixed"
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Weights:
         Raises:
             StorageError: They are of other classes.
         """
-        if set(values) == set(FIRST_CLASSES):
+        if any(set(values) == set(earlier) for earlier in EARLIER):
             values = {name: values.get(name, values["mixed"]) for name in CLASSES}
         if set(values) != set(CLASSES):
             raise StorageError(

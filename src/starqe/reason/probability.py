@@ -3,7 +3,7 @@
 B queries · K candidates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from starqe.measure.evaluate import Scorer
 from starqe.measure.retrieval import Best, Retriever, dense_blocks, retrieve
 from starqe.queries import QueryTable, Shape
 from starqe.ragged import BoolArray, FloatArray, IntArray
-from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import CLASSES, shape_class
 
 FEATURES = ("score", "log share", "log rank", "log known answers", *CLASSES)
@@ -42,7 +41,7 @@ def candidates_exist(features: FloatArray) -> BoolArray:
     return np.isfinite(features[:, :, 0])
 
 
-def probabilities(fitted: Logistic, features: FloatArray) -> FloatArray:
+def probabilities(fitted: Callable[[FloatArray], FloatArray], features: FloatArray) -> FloatArray:
     """Computes the probabilities of candidates from their features; they never rise along the ranking: (B, K)."""
     exists = candidates_exist(features)
     found = np.zeros(exists.shape)

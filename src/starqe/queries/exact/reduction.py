@@ -7,7 +7,7 @@ harder than a query of one edge: it is *reduced* to it. The best derivation is t
 n derivations · E edges · m answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +53,10 @@ def class_order(name: str) -> tuple[int, str]:
     return {FULL: 2, NONE: 3}.get(name, 1), name
 
 
-def reductions(graph: Graph, table: QueryTable, rows: IntArray, answers: Ragged, max_rows: int = MAX_ROWS) -> Reductions:
-    """Finds the reduction of each answer of some queries of a table; derivations are over the statements of all splits.
+def reductions(
+    graph: Graph, table: QueryTable, rows: IntArray, answers: Ragged, max_rows: int = MAX_ROWS, splits: Collection[str] = SPLITS
+) -> Reductions:
+    """Finds the reduction of each answer of some queries of a table.
 
     Args:
         graph: The graph of the queries.
@@ -62,26 +64,27 @@ def reductions(graph: Graph, table: QueryTable, rows: IntArray, answers: Ragged,
         rows: Which of them. (n,)
         answers: The answers of each.
         max_rows: Maximum number of partial solutions.
+        splits: Derivations are over the statements of these splits.
 
     Raises:
         UnsupportedError: The table is reified, or one query has too many derivations.
     """
     parts = [
-        _of_block(graph, table, rows[start : start + BLOCK], answers.slice(start, min(start + BLOCK, len(rows))), max_rows)
+        _of_block(graph, table, rows[start : start + BLOCK], answers.slice(start, min(start + BLOCK, len(rows))), max_rows, splits)
         for start in range(0, len(rows), BLOCK)
     ]
     missing = np.concatenate([np.empty(0, np.int64), *(part.missing for part in parts)])
     return Reductions(missing, np.concatenate([np.empty(0, bool), *(part.full for part in parts)]))
 
 
-def _of_block(graph: Graph, table: QueryTable, rows: IntArray, answers: Ragged, max_rows: int) -> Reductions:
+def _of_block(graph: Graph, table: QueryTable, rows: IntArray, answers: Ragged, max_rows: int, splits: Collection[str]) -> Reductions:
     width, shape = len(graph.entities), table.shape
     wanted = answers.owner * width + answers.items  # ascending
     best = np.full(len(wanted), np.iinfo(np.int64).max)
     full = np.ones(len(wanted), bool)
     for branch in shape.branches:
         nodes = sorted(shape.nodes_of(branch.edges) - {*shape.anchors})
-        query, found = solve_tree(graph.known(SPLITS), table, rows, _tree(branch), nodes, {}, max_rows)
+        query, found = solve_tree(graph.known(splits), table, rows, _tree(branch), nodes, {}, max_rows)
         code = query * width + found[TARGET]
         place = np.minimum(np.searchsorted(wanted, code), max(len(wanted) - 1, 0))
         listed = np.flatnonzero(wanted[place] == code) if len(wanted) else np.empty(0, np.int64)
