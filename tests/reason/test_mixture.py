@@ -1,6 +1,7 @@
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from starqe.errors import StorageError
 from starqe.kg import Graph, Statement, graph_of
 from starqe.learn.training_queries import Part
 from starqe.measure import retrieval
-from starqe.measure.exact_search import Nearest
+from starqe.measure.exact_search import Nearest, Scored, exact_scores
 from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries import MORE_SHAPES, SHAPES, Atom, Query, QueryTable, Shape, Variable
 from starqe.queries.layout import table_of_query
@@ -47,8 +48,8 @@ class Fixed:
     def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
         return out.copy_(self.values.expand(sum(len(rows) for _, rows in parts), -1))
 
-    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
-        return dense_blocks(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self.values))))
+    def all_entities(self, parts: Sequence[Part]) -> Scored:
+        return exact_scores(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self.values))))
 
     @property
     def entities(self) -> int:
@@ -165,8 +166,8 @@ class Models:
     def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
         return out.copy_(self._of(parts, self._scores))
 
-    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
-        return dense_blocks(self._of(parts, self._scores))
+    def all_entities(self, parts: Sequence[Part]) -> Scored:
+        return exact_scores(self._of(parts, self._scores))
 
     @property
     def entities(self) -> int:
@@ -264,6 +265,33 @@ def test_the_best_of_listed_truths_are_those_of_dense_ones_or_bounded(
             torch.testing.assert_close(found.scores[row], expected.scores[row], atol=1e-4, rtol=1e-5)
 
 
+@given(**MIXED)
+def test_rounded_numbers_give_the_same_best_entities(seed: int, weights: list[float], known: list[set[int]]) -> None:
+    """Scores and truths are off by up to 2 %; exact ones are computed for the best and some more."""
+    models, noise = Models(seed), np.random.default_rng(seed)
+
+    def off(numbers: torch.Tensor) -> torch.Tensor:
+        return numbers * torch.from_numpy(noise.uniform(0.98, 1.02, numbers.shape).astype(np.float32))
+
+    class Rough(Models):
+        def all_entities(self, parts: Sequence[Part]) -> Scored:
+            exact = super().all_entities(parts)
+            return replace(exact, scores=off(exact.scores), rounded=True).with_exact_best(40)
+
+        def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
+            found = self.truths_of(parts)
+            rows = [Listed(off(row), source=lambda ids, row=row: row[torch.from_numpy(ids)]) for row in found.values]
+            return Rows(rows, found.slack)
+
+    mixture, parts, without, _ = mixture_of(models, weights, known)
+    expected = mixture.best(parts, 5, without)
+    found = Mixture(rough := Rough(seed), rough, mixture.weights).best(parts, 5, without)
+    torch.testing.assert_close(found.scores, expected.scores, atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(found.log_normaliser, expected.log_normaliser, atol=1e-3, rtol=1e-4)
+    there = expected.scores.isfinite().numpy()
+    assert (found.ids[there] == expected.ids[there]).all()
+
+
 def test_each_of_the_two_can_be_switched_off(table: QueryTable) -> None:
     encoder, executor = Fixed(*np.log([1.0, 2, 4, 1])), Fixed(0.1, 0.5, 0.25, 1.0)
     row, out = np.array([0]), torch.empty(1, 4)
@@ -311,9 +339,6 @@ def test_two_threads_may_ask_at_once(table: QueryTable) -> None:
 
         def scores_of(self, parts: Sequence[Part], out: torch.Tensor) -> torch.Tensor:
             return self.scores(*parts[0], out)
-
-        def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, torch.Tensor]]:
-            return dense_blocks(self.scores(*parts[0], torch.empty(1, 4)))
 
     mixture = Mixture(OneAnswer(), Fixed(0.5, 0.5, 0.5, 0.5), Weights(dict.fromkeys(CLASSES, 0.5)))
     with ThreadPoolExecutor(2) as pool:

@@ -34,6 +34,8 @@ Question = str | Query | SparqlRequest
 """SPARQL text, a `Query`, or a request that was read before."""
 
 
+WARMING = 8
+"""The largest number of questions that are asked before the first client's."""
 LITERALS = (
     "these are known facts only: texts are not predicted, and numbers and dates only of entities that are given or in another pattern"
 )
@@ -93,11 +95,13 @@ class Answerer:
             vocabulary.find("")
         with suppress(SparqlError):
             self.read('SELECT ?x WHERE { ?x "no such relation" "no such entity" }')
-        known = self.reasoner.graph.known(self.splits)
-        for row in known.rows[:1].tolist():
+        known, wanted = self.reasoner.graph.known(self.splits), []
+        for row in known.rows[:: len(known.rows) // WARMING + 1].tolist():
             statement = self.reasoner.graph.statement(row)
             query = Query.conjunction([Atom(statement.head, statement.relation, Variable("x"))], "x")
-            self._ranking.best([Wanted(query, answer(known, query)[:, None], 1)])
+            wanted.append(Wanted(query, answer(known, query)[:, None], 1))
+        for some in (wanted[:1], wanted):  # one question and several are compared with the entities by different products
+            self._ranking.best(some)
 
     def start_store(self) -> None:
         """Loads the store of known facts now, so that processes that are forked later share it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from starqe.ragged import BoolArray, IntArray, Ragged, stable_order
+from starqe.ragged import BoolArray, IntArray, stable_order
 
 if TYPE_CHECKING:
     from starqe.kg.graph import Graph
@@ -279,8 +279,10 @@ def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray
     """
     keys, rows = index
     first, last = _bounds(keys, codes)
-    found = Ragged.ranges(first, last - first)
-    return found.owner, rows[found.items]
+    counts = last - first
+    ends = counts.cumsum()
+    position = np.repeat(np.arange(len(codes)), counts)
+    return position, rows[np.arange(len(position)) + np.repeat(last - ends, counts)]
 
 
 def _bounds(keys: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,7 @@ import torch
 from starqe.errors import UnsupportedError
 from starqe.kg import Graph
 from starqe.learn.training_queries import Part, as_variant
-from starqe.measure.exact_search import EntitySearch, Nearest, Search, nearest, together
+from starqe.measure.exact_search import LEADING, EntitySearch, Nearest, Scored, Search, exact_scores, nearest, together
 from starqe.measure.index.nearest import EntityIndex
 from starqe.measure.retrieval import Best, best_of, dense_blocks
 from starqe.model import SIMILARITY, Encoder, collate
@@ -76,6 +76,14 @@ class EncoderScorer:
         if all(table.shape.tree is None for table, _ in parts):
             return self._entities.blocks(self.vectors(parts))
         return dense_blocks(self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), len(self._graph.entities))))
+
+    def all_entities(self, parts: Sequence[Part]) -> Scored:
+        """Scores all entities; conjunctions may have rounded scores, except for the best."""
+        if all(table.shape.tree is None for table, _ in parts):
+            with torch.inference_mode():
+                return self._exact.all(self.vectors(parts)).with_exact_best(LEADING)
+        scores = self.scores_of(parts, torch.empty(sum(len(rows) for _, rows in parts), self.entities))
+        return exact_scores(scores)
 
     def best(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Best:
         """Finds the best entities for rows of several tables, part after part, besides those that do not compete."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from starqe.errors import InputError
 from starqe.kg import SPLITS, Graph
 from starqe.measure.evaluate import Progress, batch_for
-from starqe.measure.exact_search import Nearest
+from starqe.measure.exact_search import Nearest, Scored
 from starqe.measure.metrics import Accumulator
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.rows import Row, report
@@ -40,6 +40,14 @@ class GapRetriever(Protocol):
 
     def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the best entities, besides those that do not compete."""
+
+
+@runtime_checkable
+class GapTable(Protocol):
+    """A scorer that can also score all entities with rounded numbers, which is faster."""
+
+    def every_entity(self, gaps: Gaps) -> Scored:
+        """Scores all entities as the missing part of statements."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _merge(values: Tensor, ids: Tensor, scores: Tensor, start: int, count: int) 
     """Returns the best of those so far and a block, with their ids, both ordered. (B, k)."""
     block = scores.numpy()  # NumPy finds the few places several times as fast
     # An equal score in a later block has a higher id, and comes too late.
-    hits = block > values[:, -1:].numpy() if values.shape[1] == count else block >= _least(scores, count).numpy()
+    hits = block > values[:, -1:].numpy() if values.shape[1] == count else block >= least_of_best(scores, count).numpy()
     row, column = np.divmod(np.flatnonzero(hits), block.shape[1])
     counts = np.bincount(row, minlength=len(block))
     within = np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
@@ -155,7 +155,7 @@ def _merge(values: Tensor, ids: Tensor, scores: Tensor, start: int, count: int) 
     return values.gather(1, order), ids.gather(1, order)
 
 
-def _least(scores: Tensor, count: int) -> Tensor:
+def least_of_best(scores: Tensor, count: int) -> Tensor:
     """Returns a score that the best entities of each row reach, and few others: (B, n) -> (B, 1)."""
     groups = scores.shape[1] // _GROUP
     if groups >= count:  # then at least `count` groups have a maximum of this score or more

@@ -251,6 +251,13 @@ class EntityRows:
             return torch.mm(vectors, rows.index_select(0, ids).T)
         return self._similarity.scores(vectors, rows.index_select(0, ids.to(rows.device))).cpu()
 
+    def pairs(self, vectors: Tensor, ids: Tensor) -> Tensor:
+        """Returns the score of one entity for each vector. (n, D), (n,) -> (n,)."""
+        rows = self._matrix().detach()
+        if isinstance(self._similarity, Dot) and rows.device.type == "cpu":
+            return rows.index_select(0, ids).mul_(vectors).sum(1)
+        return torch.cat([self.at(vector[None], id_[None])[0] for vector, id_ in zip(vectors, ids, strict=True)])
+
     def frozen_rows(self) -> Tensor | None:
         """Returns the rows if they no longer change, are many, on the CPU and compared by dot products; else None. (V, D)."""
         return self._matrix().detach() if self._packs() else None

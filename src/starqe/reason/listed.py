@@ -1,7 +1,9 @@
 """The truths of all entities at one node of one question; only the best are listed.
 
 For the others there is a bound, and a function that computes them. A row that lists all entities is the dense row of small graphs, and the
-reference in tests. B queries · n listed entities · V entities.
+reference in tests. The values of a dense row may be rounded: then its function computes the exact truths of any entities.
+
+B queries · n listed entities · V entities.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +60,8 @@ class Listed:
     rest: float = 0.0
     """Upper bound on the truth of every entity that is not listed."""
     source: Source | None = None
-    """Computes the truths of entities that are not listed; without it, they are all equal to ``rest``."""
+    """Computes the truths of entities that are not listed; without it, they are all equal to ``rest``. If all are listed, it computes those
+    of all, and the values are rounded."""
 
     def most_without(self, ids: IntArray) -> float:
         """Returns the largest truth of all but these entities, or the bound on it."""
@@ -84,7 +87,7 @@ class Listed:
     def at(self, ids: IntArray) -> Tensor:
         """Returns the truths of some entities: (n,)."""
         if self.ids is None:
-            return self.values[torch.from_numpy(ids.astype(np.int64, copy=False))]
+            return self.values[torch.from_numpy(ids.astype(np.int64, copy=False))] if self.source is None else self.source(ids)
         place, own = _places(self.ids, ids)
         if self.source is not None and not own.any():
             return self.source(ids)
@@ -109,7 +112,7 @@ class Listed:
         if self.ids is None:
             values = self.values.clone()
             values[torch.from_numpy(ids.astype(np.int64, copy=False))] = 1
-            return Listed(values)
+            return Listed(values, source=self.source and _certain(self.source, ids))
         left = ~_places(ids, self.ids)[1]
         both = np.concatenate([self.ids[left], ids.astype(np.int64, copy=False)])
         order = np.argsort(both, kind="stable")
@@ -219,9 +222,9 @@ def joined(join: Join, one: Listed, other: Listed, slacks: tuple[float, float] =
         if ids is not None:  # an entity that is not listed may reach the slack of one and the bound of the other
             most = max(one.rest, slacks[0]), max(other.rest, slacks[1])
             slack = max(slack, _number(join, slacks[0], most[1]) if slacks[0] else 0, _number(join, most[0], slacks[1]) if slacks[1] else 0)
-    if ids is None:
-        return Listed(values), slack
     source = None if one.source is None and other.source is None else lambda asked: join(one.at(asked), other.at(asked), None)
+    if ids is None:
+        return Listed(values, source=source if any(row.ids is None and row.source is not None for row in (one, other)) else None), slack
     return Listed(values, ids, _number(join, one.rest, other.rest), source), slack
 
 
@@ -263,6 +266,11 @@ def _greatest_source(rows: Sequence[Listed]) -> Source:
         return torch.stack([*(row.at(ids) for row in others), *(_together(some, ids).amax(0) for some in groups.values())]).amax(0)
 
     return source
+
+
+def _certain(source: Source, facts: IntArray) -> Source:
+    """Returns the source of the same truths, with 1 for facts."""
+    return lambda ids: source(ids).masked_fill(torch.from_numpy(np.isin(ids, facts)), 1)
 
 
 def largest_open(values: Tensor, ceiling: Tensor) -> float:

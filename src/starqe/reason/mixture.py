@@ -5,8 +5,8 @@ shapes, fitted on validation queries (`starqe.reason.calibration`), so that shap
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self, runtime_checkable
 
@@ -17,8 +17,8 @@ from torch import Tensor
 from starqe.deadline import NEVER, Deadline
 from starqe.errors import StorageError
 from starqe.learn.training_queries import Part
-from starqe.measure.exact_search import Nearest
-from starqe.measure.retrieval import DENSE, Best, LogSum, best_of, dense_blocks, retrieve
+from starqe.measure.exact_search import SPARE, Nearest, Scored
+from starqe.measure.retrieval import DENSE, Best, best_of, retrieve
 from starqe.queries import QueryTable, Shape
 from starqe.queries.shape import TARGET
 from starqe.ragged import IntArray
@@ -102,8 +102,8 @@ class Encoding(Protocol):
     def scores_of(self, parts: Sequence[Part], out: Tensor) -> Tensor:
         """Returns the scores of all entities for rows of several tables, part after part: (B, V)."""
 
-    def blocks(self, parts: Sequence[Part]) -> Iterator[tuple[int, Tensor]]:
-        """Yields the same scores, some entities at a time, with the first entity of each block: (B, n)."""
+    def all_entities(self, parts: Sequence[Part]) -> Scored:
+        """Returns the same scores, which may be rounded, and a way to compute exact ones."""
 
     def nearest(self, parts: Sequence[Part], count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the entities with the best scores, excluding those in ``without``."""
@@ -159,12 +159,31 @@ class Mixture:
             return self._listed_best(parts, weights, truths, count, without)
 
     def _dense_best(self, parts: Sequence[Part], weight: Tensor, truths: Rows, count: int, without: Sequence[IntArray] | None) -> Best:
-        """Finds the best entities block by block; the encoder's normaliser is subtracted at the end."""
-        total, ceiling = LogSum(len(weight)), torch.full((len(weight),), -torch.inf)
-        dense = Result(torch.stack([row.dense(self._encoder.entities) for row in truths.rows]), truths.slack)
-        best = retrieve(self._blocks(parts, weight, dense, total, ceiling), len(weight), count, without)
-        offset = total.value * (1 - weight[:, 0]) if weight.min() < 1 else torch.zeros(len(weight))
-        return Best(best.ids, best.scores - offset[:, None], best.log_normaliser - offset, ceiling - offset)
+        """Finds the best entities by the scores of all; where these are rounded, by exact scores of the best and some more."""
+        own = log_truth(torch.stack([row.dense(self._encoder.entities) for row in truths.rows]))  # (B, V)
+        encoded = self._encoder.all_entities(parts) if weight.min() < 1 else None  # else it has no weight
+        scores = torch.zeros_like(own) if encoded is None else encoded.scores
+        total = scores.logsumexp(1, keepdim=True)  # (B, 1)
+        scores.sub_(total)
+        excluded = [torch.from_numpy(ids.astype(np.int64, copy=False)) for ids in without or []]
+
+        def mix() -> Tensor:
+            found = own.mul(weight).addcmul_(scores, 1 - weight)
+            for row, ids in enumerate(excluded):
+                found[row, ids] = -torch.inf
+            return found
+
+        if not (encoded and encoded.rounded) and not any(row.source for row in truths.rows):
+            return replace(retrieve([(0, mix())], len(own), count), ceiling=_most_open(own, scores, weight, truths.slack))
+        ids = np.sort(mix().topk(min(count + SPARE, own.shape[1]), sorted=False).indices.numpy(), axis=1)
+        some = torch.from_numpy(ids)  # (B, k)
+        own.scatter_(1, some, log_truth(torch.stack([row.at(of_row) for row, of_row in zip(truths.rows, ids, strict=True)])))
+        if encoded is not None:
+            exact = encoded.pairs(np.repeat(np.arange(len(ids)), ids.shape[1]), ids.ravel())
+            scores.scatter_(1, some, exact.view(ids.shape).sub_(total))
+        mixed = mix()
+        best = best_of(list(zip(ids, mixed.gather(1, some), strict=True)), count)
+        return replace(best, log_normaliser=mixed.logsumexp(1), ceiling=_most_open(own, scores, weight, truths.slack))
 
     def _listed_best(
         self, parts: Sequence[Part], weights: Sequence[float], truths: Rows, count: int, without: Sequence[IntArray] | None
@@ -201,23 +220,14 @@ class Mixture:
                 whole.rows[place], whole.slack[place] = found.rows[number], found.slack[number]
         return whole
 
-    def _blocks(
-        self, parts: Sequence[Part], weight: Tensor, truths: Result, total: LogSum, ceiling: Tensor
-    ) -> Iterator[tuple[int, Tensor]]:
-        """Yields the mixed scores, and updates the encoder's normaliser and the ceiling. (B, n)."""
-        asked = bool(weight.min() < 1)  # else the encoder has no weight and needs no normaliser
-        encoded = self._encoder.blocks(parts) if asked else dense_blocks(torch.zeros_like(truths.values))
-        open_rows, log_slack = truths.slack > 0, log_truth(truths.slack[:, None].clone())
-        any_open = bool(open_rows.any())
-        for start, scores in encoded:
-            if asked:
-                total.add(scores.clone())
-            own = log_truth(truths.values[:, start : start + scores.shape[1]])
-            scores.mul_(1 - weight)
-            if any_open:  # entities with a truth up to the slack may be as true as the slack
-                most = torch.where(own < log_slack, torch.addcmul(scores, weight, log_slack), -torch.inf).amax(1)
-                torch.maximum(ceiling, torch.where(open_rows, most, -torch.inf), out=ceiling)
-            yield start, scores.addcmul_(weight, own)
+
+def _most_open(own: Tensor, scores: Tensor, weight: Tensor, slack: Tensor) -> Tensor:
+    """Returns the most that entities can have whose truth is only a lower bound: those with a truth up to the slack. (B, V) -> (B,)."""
+    log_slack = log_truth(slack[:, None].clone())
+    if not slack.any():
+        return torch.full_like(slack, -torch.inf)
+    most = torch.where(own < log_slack, torch.addcmul(scores * (1 - weight), weight, log_slack), -torch.inf).amax(1)
+    return torch.where(slack > 0, most, -torch.inf)
 
 
 @dataclass(frozen=True, eq=False)

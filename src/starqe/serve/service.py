@@ -67,7 +67,7 @@ class Service:
         self.answerer, self.settings = answerer, settings
         self.batches = Batches(self._work, settings, metrics)
         self._reading, self._writing = Worker("reading"), Worker("writing")
-        self._processes: Processes | None = None
+        self._processes: list[Processes] = []
         self._storing = ThreadPoolExecutor(PARALLEL, "storing")  # its threads only wait for the store's process
         self._examples: list[Example] = []
 
@@ -77,12 +77,16 @@ class Service:
         return (self._reading, self._writing, self.batches.quick.worker)
 
     def start_processes(self) -> None:
-        """Moves the slow lane to processes of its own.
+        """Moves the slow lane to processes of its own, and starts the helpers of the quick lane.
 
         Call it after the answerer has warmed up and while no thread computes, for a service that runs alone in its process.
         """
-        self._processes = Processes(self._work, self.settings.slow_bytes)
-        self.batches.use(self._processes, SLOW_WORKERS)
+        slow = Processes(self._work, self.settings.slow_bytes)
+        self._processes.append(slow)
+        helpers = Processes(self._work, nice=0) if self.settings.helping else None
+        if helpers is not None:
+            self._processes.append(helpers)
+        self.batches.use(slow, SLOW_WORKERS, helpers, self.settings.helping)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -91,8 +95,8 @@ class Service:
             yield
         for worker in (self._reading, self._writing):
             worker.close()
-        if self._processes is not None:
-            self._processes.close()
+        for processes in self._processes:
+            processes.close()
         self.answerer.close()
         self._storing.shutdown(wait=False, cancel_futures=True)
 

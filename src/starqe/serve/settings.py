@@ -1,9 +1,14 @@
 """Settings of the service: access, and limits on size and time."""
 
+import os
+import sys
+
 import pydantic
 
 from starqe.config import Section
 
+MOST_HELPERS = 3
+"""The largest number of helpers by default: with more, the thread that reads requests is the limit."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -40,6 +45,9 @@ class ServeSettings(Section):
 
     batch: int = pydantic.Field(default=32, ge=1)
     """Maximum number of queries that are answered together."""
+    helpers: int | None = pydantic.Field(default=None, ge=0)
+    """Number of processes that answer cheap queries while the service itself answers others; by default, one less than the cores that
+    the service may use, but at most 3."""
     waiting: int = pydantic.Field(default=64, ge=1)
     """Maximum number of queries that wait; the next one is refused with 503."""
     quick_seconds: float = pydantic.Field(default=0.05, gt=0)
@@ -67,3 +75,11 @@ class ServeSettings(Section):
     proxies keep theirs (nginx: 60): a request that is sent while the service closes the connection is lost."""
     retry_seconds: int = pydantic.Field(default=1, ge=1)
     """Value of the header Retry-After of a 503."""
+
+    @property
+    def helping(self) -> int:
+        """The number of helpers."""
+        if self.helpers is not None:
+            return self.helpers
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+        return min(cores - 1, MOST_HELPERS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.queries import Atom, Query, Variable
+from starqe.queries import SHAPES, Atom, Query, Variable
 from starqe.queries.formula import And, Not, free_variables
 from starqe.queries.gaps import Gaps
 from starqe.reason import NORMS, Executor, ReasonSettings
@@ -173,3 +173,25 @@ def test_facts_are_followed_from_what_is_not_listed_where_most_entities_fit() ->
     for listed in (2, 4):
         ranked = executor_of(graph, Low(), "product", listed).best(query, 2).ranked
         assert {graph.entities.identifier(id_): truth for (id_,), truth in ranked} == {"a": pytest.approx(0.9), "b": pytest.approx(0.9)}
+
+
+@given(st.data())
+@settings(max_examples=20)
+def test_an_intersection_of_rounded_truths_has_exact_ones(data: st.DataObject) -> None:
+    """Two conditions of one target, each predicted with errors: the source of the joined row is that of exact arithmetic."""
+
+    @dataclass
+    class Rounds(BestOnly):
+        def rounded(self, gaps: Gaps) -> list[Listed]:
+            exact = self.predictor.probabilities(gaps, torch.empty(len(gaps), self.entities)).clone()
+            return [Listed(row * 0.97, source=lambda ids, row=row: row[torch.from_numpy(ids)]) for row in exact]
+
+    graph, predictor, table = world(data, SHAPES["2i"].text)
+    entities, rows = len(graph.entities), np.arange(len(table))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("starqe.reason.executor.executor.DENSE", 10**6)
+        executor = Executor(graph.known(["train"]), Rounds(predictor, entities), ReasonSettings(cap=CAP))
+        found, exact = executor.rows_of([(table, rows)]).rows, executor.truths(table, rows).values
+    for place, row in enumerate(found):
+        assert row.source is not None
+        torch.testing.assert_close(row.at(np.arange(entities)), exact[place])

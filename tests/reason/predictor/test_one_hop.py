@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import torch
 
 from starqe.errors import QueryError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.measure.exact_search import Nearest
+from starqe.measure.exact_search import Nearest, Scored, exact_scores
 from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries import SHAPES, Atom, Query, Variable
 from starqe.queries.exact.entailed import Entailed
@@ -172,6 +173,35 @@ class Vectors:
         scores = self.entity_scores(gaps, torch.empty(len(gaps), self.numbers.shape[1]))
         best = retrieve(dense_blocks(scores.clone()), len(gaps), count, without)
         return Nearest(best, lambda rows, ids: scores[torch.from_numpy(rows)][:, torch.from_numpy(ids).long()])
+
+
+class Rough(Vectors):
+    """Scores all entities with errors of up to 1 %, and knows the exact scores."""
+
+    def every_entity(self, gaps: Gaps) -> Scored:
+        exact = exact_scores(self.entity_scores(gaps, torch.empty(len(gaps), self.numbers.shape[1])))
+        return replace(exact, scores=exact.scores * torch.linspace(0.99, 1.01, self.numbers.shape[1]), rounded=True).with_exact_best(10)
+
+
+def test_rounded_probabilities_are_close_and_have_an_exact_source() -> None:
+    graph = graph_of([Statement("a", "r", f"e{i}") for i in range(5)] + [Statement(f"e{i}", "s", f"e{i + 1}") for i in range(30)])
+    entities, known = len(graph.entities), graph.known(["train"])
+    calibrated = OneHopProbability(Rough(entities, 3), known, Logistic((0.8, 0.3, -0.2, 0.1), -0.5))
+    questions = stack_gaps([_gaps(graph, Atom("a", "r", X)), _gaps(graph, Atom(X, "s", "e4"))])
+    whole = calibrated.probabilities(questions, torch.empty(2, entities))
+    for row, found in enumerate(calibrated.rounded(questions)):
+        assert found.ids is None
+        assert not torch.equal(found.values, whole[row])
+        torch.testing.assert_close(found.values, whole[row], atol=0.02, rtol=0.05)
+        torch.testing.assert_close(found.at(np.arange(entities)), whole[row], atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(
+            found.with_facts(np.array([3])).at(np.array([3, 4])), torch.stack([torch.tensor(1.0), found.at(np.array([4]))[0]])
+        )
+    never = graph_of(train=[Statement("a", "s", "b")], valid=[Statement("a", "r", "b")])
+    (nothing,) = OneHopProbability(Rough(2, 3), never.known(["train"]), Logistic((0.8, 0.3, -0.2, 0.1), -0.5)).rounded(
+        _gaps(never, Atom("a", "r", X))
+    )
+    assert nothing.at(np.array([0, 1])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("slope", [0.8, -0.5])

@@ -22,7 +22,9 @@ def test_an_estimate_counts_names_statements_pairs_weights_and_buffers(askable_r
     assert found.graph == PER_NAME * names + PER_STATEMENT * len(graph) + PER_PAIR * len(graph.pair_value)
     assert found.weights > 0
     assert found.total == PROGRAM + found.graph + found.weights + found.buffers
-    larger = estimate(askable_run, None, ServeSettings(batch=64))
+    helped = estimate(askable_run, None, settings.replace(helpers=2))
+    assert helped.buffers - found.buffers == 2 * (found.buffers - settings.unsent_bytes)  # each helper has batches of its own
+    larger = estimate(askable_run, None, ServeSettings(batch=64, helpers=0))
     assert larger.buffers - found.buffers == 4 * len(graph.entities) * 3 * 32
 
 

@@ -31,6 +31,9 @@ def work(kind, items, deadline):
             return [os.nice(0), signal.getsignal(signal.SIGINT) == signal.SIG_IGN, os.getsid(0) != items[0]]
         case "sleep":
             time.sleep(3600)
+        case "work":
+            while True:
+                deadline.check()
         case "memory":
             return [len(bytes(2 * MEMORY)) for _ in items]
         case "die":
@@ -67,6 +70,20 @@ def test_a_job_is_ended_at_its_deadline_with_its_process(processes):
         processes("sleep", [None], Deadline(0.1))
     eventually(lambda: not psutil.pid_exists(worker))
     assert processes("double", [3], NEVER) == [6]
+
+
+def test_a_limit_of_processor_time_stops_the_job_and_the_worker_stays(processes):
+    (worker,) = processes("where", [None], NEVER)
+    with pytest.raises(DeadlineError, match=r"may take 0\.05 seconds"):
+        processes("work", [None], Deadline(processor_seconds=0.05))
+    assert processes("where", [None], NEVER) == [worker]
+
+
+def test_helpers_are_as_urgent_as_the_service_and_have_its_memory():
+    started = Processes(work, nice=0)
+    assert started("nice", [os.getsid(0)], NEVER) == [os.nice(0), True, True]
+    assert started("memory", [None], NEVER) == [2 * MEMORY]
+    started.close()
 
 
 def test_a_job_is_ended_when_no_one_waits(processes):

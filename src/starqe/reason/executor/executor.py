@@ -97,7 +97,7 @@ class Executor:
         return Result(values, self._found(parts, wanted, None, deadline, values).slack)
 
     def rows_of(self, parts: Sequence[Part], deadline: Deadline = NEVER, wanted: int | None = None, listed: int = 0) -> Rows:
-        """Computes the truths for rows of several tables as `truths_of` does, with only the best of each listed.
+        """Computes the truths for rows of several tables as `truths_of` does, with only the best listed, or rounded with an exact source.
 
         Args:
             parts: The queries.
@@ -109,7 +109,7 @@ class Executor:
             UnsupportedError: A table is reified.
             DeadlineError: The time is up.
         """
-        return self._found(parts, wanted, self._listed(listed), deadline)
+        return self._found(parts, wanted, self._listed(listed), deadline, rough=True)
 
     def best_rows(
         self, table: QueryTable, rows: IntArray, count: int, known: Sequence[IntArray] | None = None, deadline: Deadline = NEVER
@@ -127,7 +127,7 @@ class Executor:
             UnsupportedError: The table is reified.
             DeadlineError: The time is up.
         """
-        found = self.rows_of([(table, rows)], deadline, count, count)
+        found = self._found([(table, rows)], count, self._listed(count), deadline)
         known = [row.facts for row in found.rows] if known is None else known
         with torch.inference_mode():
             best = best_of([row.pairs(self._entities) for row in found.rows], count, known)
@@ -139,10 +139,13 @@ class Executor:
         """Returns the number of entities that are listed of each prediction; None if all are."""
         return None if self._entities <= max(DENSE, least) else max(self.settings.listed, least)
 
-    def _found(self, parts: Sequence[Part], wanted: int | None, listed: int | None, deadline: Deadline, out: Tensor | None = None) -> Rows:
-        """Computes the truths of rows of several tables; dense ones are written to ``out``, if it is given."""
+    def _found(
+        self, parts: Sequence[Part], wanted: int | None, listed: int | None, end: Deadline, out: Tensor | None = None, rough: bool = False
+    ) -> Rows:
+        """Computes the truths of rows of several tables, to ``out`` if it is given; others may be rounded."""
         count = sum(len(rows) for _, rows in parts)
-        asking = _Asking(self._predictions(listed), {}, self.settings.settled if wanted is None else wanted, deadline, count)
+        rough = rough and all(table.shape.plain and not table.shape.of_kind("variable") for table, _ in parts)
+        asking = _Asking(self._predictions(listed, rough), {}, self.settings.settled if wanted is None else wanted, end, count)
         found = Rows([everywhere(1)] * count, torch.zeros(count))
         most = self._most if asking.predictions.dense else LISTED_ROWS
         works, start = list[Work[None]](), 0
@@ -303,8 +306,8 @@ class Executor:
         (row,) = self._predictions(self._listed()).rows(gap)
         return float(row.at(np.array([entity])))
 
-    def _predictions(self, listed: int | None) -> Predictions:
-        return Predictions(self.one_hop, self.settings.cap, self._entities, listed)
+    def _predictions(self, listed: int | None, may_round: bool = False) -> Predictions:
+        return Predictions(self.one_hop, self.settings.cap, self._entities, listed, may_round)
 
     def _predict(self, predictions: Predictions, asked: Sequence[Asked]) -> Made:
         return predict(predictions, asked) if 0 < len(asked) <= (self._most if predictions.dense else LISTED_ROWS) else {}

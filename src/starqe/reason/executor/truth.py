@@ -53,6 +53,17 @@ class Retrieving(Protocol):
         """
 
 
+@runtime_checkable
+class Rounding(Protocol):
+    """A one-hop predictor with rounded probabilities of all entities, which are faster, and exact ones of any."""
+
+    def rounded(self, gaps: Gaps) -> list[Listed]:
+        """Returns the probabilities of all entities for each gap; those that are rounded have an exact source.
+
+        All gaps are at ends, or all are values.
+        """
+
+
 Asked: TypeAlias = tuple[Side, int, Label]
 """The side of the given end, the entity there, and the label of the edge."""
 Made: TypeAlias = dict[Asked, Listed]
@@ -68,11 +79,15 @@ class Predictions:
     entities: int
     listed: int | None
     """The number of entities that are listed of each prediction; None if all are."""
+    may_round: bool = False
+    """Whether probabilities of all entities may be rounded: for the target alone, whose best truths are computed exactly in the end."""
 
     def rows(self, gaps: Gaps, buffer: Tensor | None = None) -> list[Listed]:
         """Predicts what is missing; rows over all entities are in the buffer, if there is one: (B, V)."""
         if self.listed is not None and isinstance(self.one_hop, Retrieving):
             return [_capped(row, self.cap) for row in self.one_hop.best(gaps, self.listed)]
+        if self.may_round and isinstance(self.one_hop, Rounding):
+            return [_capped(row, self.cap) for row in self.one_hop.rounded(gaps)]
         out = torch.empty(len(gaps), self.entities) if buffer is None else buffer
         return [Listed(row) for row in torch.clamp(self.one_hop.probabilities(gaps, out), 0, self.cap, out=out)]
 
@@ -284,7 +299,7 @@ class EdgeTruth:
             return [everywhere(0)] * len(gaps)
 
     def _rows(self, gaps: Gaps) -> list[Listed]:
-        if not self._predictions.dense:
+        if not self._predictions.dense or self._predictions.may_round:
             return self._predictions.rows(gaps)
         if self._buffer is None or len(self._buffer) < len(gaps):
             self._buffer = torch.empty(len(gaps), len(self.known.graph.entities))

@@ -18,7 +18,7 @@ from torch import Tensor
 from starqe.kg import Known
 from starqe.kg.known import Side
 from starqe.measure.exact_search import Nearest
-from starqe.measure.links import GapRetriever, GapScorer
+from starqe.measure.links import GapRetriever, GapScorer, GapTable
 from starqe.measure.retrieval import dense_blocks, retrieve
 from starqe.queries.exact.entailed import Entailed
 from starqe.queries.gaps import MISSING, TAIL, VALUE, Gaps
@@ -53,18 +53,37 @@ class OneHopProbability:
 
     def probabilities(self, gaps: Gaps, out: Tensor) -> Tensor:
         """Returns the probability of every entity as the missing end: (B, V)."""
-        beliefs = self._scorer.entity_scores(gaps, out)  # (B, V)
+        return self._probabilities(gaps, self._scorer.entity_scores(gaps, out))[0]
+
+    def rounded(self, gaps: Gaps) -> list[Listed]:
+        """Returns the same probabilities; they may be rounded, and then have an exact source."""
+        if not isinstance(self._scorer, GapTable):
+            return [Listed(row) for row in self.probabilities(gaps, torch.empty(len(gaps), self._context.entities))]
+        found = self._scorer.every_entity(gaps)
+        chances, shifts = self._probabilities(gaps, found.scores)
+        if not found.rounded:
+            return [Listed(row) for row in chances]
+        slope, occurs = self._calibration.weights[0], self._occurs(gaps).tolist()
+        return [
+            Listed(chances[row], source=Prediction(found.at, row, slope, shift) if occurs[row] else None)
+            for row, shift in enumerate(shifts.tolist())
+        ]
+
+    def _probabilities(self, gaps: Gaps, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Turns the scores of all entities, in place, into probabilities σ(slope · score + shift), and returns the shifts. (B, V), (B,)."""
+        first = scores[:, 0].clone()
         blocks = [slice(start, start + _ROWS) for start in range(0, len(gaps), _ROWS)]
         for block in blocks:
-            log_share(beliefs[block])
-        question = self._context.questions(gaps, beliefs)
+            log_share(scores[block])
+        question = self._context.questions(gaps, scores)
         slope = self._calibration.weights[0]
-        shifts = torch.from_numpy((self._calibration.logits(question.features) - slope * question.left).astype(np.float32))[:, None]
+        shifts = torch.from_numpy((self._calibration.logits(question.features) - slope * question.left).astype(np.float32))
+        total = first - scores[:, 0]  # the logarithm of the normaliser
         for block in blocks:
-            beliefs[block].mul_(slope).add_(shifts[block]).sigmoid_()
+            scores[block].mul_(slope).add_(shifts[block, None]).sigmoid_()
         if len(never := np.flatnonzero(~self._occurs(gaps))):
-            beliefs[torch.from_numpy(never)] = 0
-        return beliefs
+            scores[torch.from_numpy(never)] = 0
+        return scores, shifts - slope * total
 
     def _occurs(self, gaps: Gaps) -> BoolArray:
         """Returns whether known statements have the relation of a gap in its place: (B,)."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from starqe.errors import InputError, UnsupportedError
-from starqe.measure.exact_search import EntitySearch, Nearest, nearest
+from starqe.measure.exact_search import LEADING, EntitySearch, Nearest, Scored, nearest
 from starqe.measure.index.nearest import EntityIndex
 from starqe.model import SIMILARITY
 from starqe.model.similarity import EntityRows
@@ -61,6 +61,18 @@ class PredictorScorer:
             scores = self._entities.scores(self.predictor(gaps), out)
         added = None if self.rules is None else self.rules.added(gaps)
         return scores if added is None else added.to_all(scores)
+
+    def every_entity(self, gaps: Gaps) -> Scored:
+        """Scores all entities as `entity_scores` does; rounded for few gaps, except for the best.
+
+        Raises:
+            InputError: An id lies outside the vocabulary of the model.
+            UnsupportedError: The architecture cannot be asked for what is missing.
+        """
+        with torch.inference_mode():
+            found = self._exact.all(self.predictor(gaps).cpu())
+            added = None if self.rules is None else self.rules.added(gaps)
+            return (found if added is None else added.to_scored(found)).with_exact_best(LEADING)
 
     def nearest_entities(self, gaps: Gaps, count: int, without: Sequence[IntArray] | None = None) -> Nearest:
         """Finds the best entities for missing heads, tails and values, excluding those in ``without``.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from starqe.kg import Known
 from starqe.kg.known import matches
-from starqe.measure.exact_search import Nearest
+from starqe.measure.exact_search import Nearest, Scored
 from starqe.queries.gaps import HEAD as HEAD_MISSING
 from starqe.queries.gaps import MISSING, TAIL, VALUE, Gaps
 from starqe.ragged import FloatArray, IntArray
@@ -60,6 +60,8 @@ class Added:
 
     def __init__(self, rows: Sequence[tuple[IntArray, Tensor]]) -> None:
         self._rows = rows
+        self._codes = np.concatenate([(np.int64(row) << 32) | own.astype(np.int64) for row, (own, _) in enumerate(rows)])
+        self._terms = torch.cat([more for _, more in rows]).numpy()
 
     def to_nearest(self, found: Nearest, without: Sequence[IntArray] | None = None) -> Nearest:
         """Adds the terms to the scores of entities and returns the new best ones."""
@@ -78,24 +80,31 @@ class Added:
             ids[row], scores[row] = every[order], values[torch.from_numpy(order)]
             log_sum[row] += torch.log1p(((before - log_sum[row]).exp() * torch.expm1(more)).sum())
         return Nearest(
-            replace(best, ids=ids, scores=scores, log_normaliser=log_sum), lambda rows, ids: found.at(rows, ids) + self._at(rows, ids)
+            replace(best, ids=ids, scores=scores, log_normaliser=log_sum),
+            lambda rows, ids: found.at(rows, ids) + self._at(rows[:, None], ids),
+        )
+
+    def to_scored(self, found: Scored) -> Scored:
+        """Adds the terms to the scores of all entities, in place."""
+        return replace(
+            found,
+            scores=self.to_all(found.scores),
+            at=lambda rows, ids: found.at(rows, ids) + self._at(rows[:, None], ids),
+            pairs=lambda rows, ids: found.pairs(rows, ids) + self._at(rows, ids),
         )
 
     def to_all(self, scores: Tensor) -> Tensor:
         """Adds the terms to the scores of all entities, in place: (B, V)."""
-        for row, (own, more) in enumerate(self._rows):
-            scores[row, torch.from_numpy(own)] += more.to(scores)
-        return scores
+        rows, ids = torch.from_numpy(self._codes >> 32), torch.from_numpy(self._codes & (2**32 - 1))
+        return scores.index_put_((rows, ids), torch.from_numpy(self._terms).to(scores), accumulate=True)
 
     def _at(self, rows: IntArray, ids: IntArray) -> Tensor:
-        """Returns the terms of some entities for some questions: (r,), (n,) -> (r, n)."""
-        found = torch.zeros(len(rows), len(ids))
-        for place, row in enumerate(rows.tolist()):
-            own, more = self._rows[row]
-            if len(own):
-                position = np.searchsorted(own, ids).clip(max=len(own) - 1)
-                found[place] = more[torch.from_numpy(position)] * torch.from_numpy(own[position] == ids)
-        return found
+        """Returns the terms of entities for questions; both broadcast."""
+        codes = (rows.astype(np.int64) << 32) | ids
+        if not len(self._codes):
+            return torch.zeros(codes.shape)
+        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        return torch.from_numpy(np.where(self._codes[place] == codes, self._terms[place], np.float32(0)))
 
 
 class RuleBook:
@@ -107,10 +116,8 @@ class RuleBook:
 
     def suggested(self, gaps: Gaps) -> Suggested:
         """Combines all rules: 1 − Π (1 − cᵢ)^(½ⁱ) over their confidences in descending order."""
-        fired = self.fired(gaps)
-        code, confidence = fired.question * self._entities + fired.candidate, self.rules.confidence[fired.rule]
-        order = np.lexsort((-confidence, code))
-        code, confidence = code[order], confidence[order]
+        code, rank = np.divmod(self._fired(gaps), len(self._ranked))  # the most confident rule of a candidate comes first
+        confidence = self.rules.confidence[self._ranked[rank]]
         fresh = np.ones(len(code), bool)
         fresh[1:] = code[1:] != code[:-1]
         first, group = np.flatnonzero(fresh), np.cumsum(fresh) - 1
@@ -134,13 +141,29 @@ class RuleBook:
 
     def fired(self, gaps: Gaps) -> Fired:
         """Finds all candidates that rules suggest for questions about entities."""
+        code, rank = np.divmod(self._fired(gaps), len(self._ranked))
+        return Fired(code // self._entities, code % self._entities, self._ranked[rank])
+
+    def _fired(self, gaps: Gaps) -> IntArray:
+        """Returns question, candidate and place of the rule in `_ranked` as one number for each, ascending."""
         question, head, given = self._asked(gaps)
         position, kind, target = self._walks.leaving(given)
         around = question[position], head[position], kind, target
         parts = [self._usual(question, head), self._given(question, head, given), self._shared(*around)]
         parts += [self._paths_of_one(*around), self._paths_of_two(*around)]
-        codes = np.unique(np.concatenate(parts, axis=1), axis=1)
-        return Fired(*codes)
+        question, candidate, rule = np.concatenate(parts, axis=1)
+        codes = np.sort((question * self._entities + candidate) * len(self._ranked) + self._rank[rule])
+        return codes[np.flatnonzero(np.diff(codes, prepend=-1))]
+
+    @cached_property
+    def _ranked(self) -> IntArray:
+        """The rules, the most confident first."""
+        return np.argsort(-self.rules.confidence, kind="stable")
+
+    @cached_property
+    def _rank(self) -> IntArray:
+        """The place of each rule in that order."""
+        return np.argsort(self._ranked)
 
     def why(self, gaps: Gaps, candidate: int, count: int) -> list[int]:
         """Returns the most confident rules that suggest a candidate for the first question."""

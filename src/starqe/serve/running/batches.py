@@ -13,16 +13,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
 
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError
 from starqe.serve.problems import BusyError, ClientGoneError
+from starqe.serve.running.lanes import Job, Lane
 from starqe.serve.running.monitoring import Metrics
-from starqe.serve.running.processes import Processes, Work
-from starqe.serve.running.workers import Worker
+from starqe.serve.running.processes import Work
 from starqe.serve.settings import ServeSettings
 
 T = TypeVar("T")
@@ -42,62 +41,6 @@ _REMEMBERED = 1_024  # number of queries that are known to be slow
 log = logging.getLogger("starqe.serve")
 
 
-@dataclass(eq=False)
-class _Job:
-    kind: Hashable
-    item: Any
-    alone: bool
-    end: float
-    """When its client gives up, by ``time.monotonic``."""
-    tried: bool = False
-    """Whether the quick lane has given it up."""
-    result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-    def wanted(self) -> bool:
-        """Whether a client still waits; safe in any thread, since it only reads the state of the future."""
-        return not self.result.done()
-
-    def fail(self, error: Exception) -> None:
-        """Passes an error on, if a client still waits."""
-        if self.wanted():
-            self.result.set_exception(error)
-
-
-class _Lane:
-    """A queue of jobs and the threads that do them."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.waiting, self.worker = name, list[_Job](), Worker(name)
-        self._arrived = asyncio.Event()
-        self._alone_next = False
-
-    def put(self, *jobs: _Job, first: bool = False) -> None:
-        """Adds jobs at the end, or before all others."""
-        self.waiting[:] = [*jobs, *self.waiting] if first else [*self.waiting, *jobs]
-        self._arrived.set()
-
-    def drop(self, job: _Job) -> None:
-        """Removes a job that still waits."""
-        with contextlib.suppress(ValueError):
-            self.waiting.remove(job)
-
-    async def take(self, most: int) -> list[_Job]:
-        """Waits for jobs; returns one that is never batched, or several of the oldest job's kind; both get their turn."""
-        while not self.waiting:
-            self._arrived.clear()
-            await self._arrived.wait()
-        alone = next((job for job in self.waiting if job.alone), None)
-        shared = next((job for job in self.waiting if not job.alone), None)
-        if shared is None or (alone is not None and self._alone_next):
-            assert alone is not None
-            jobs, self._alone_next = [alone], False
-        else:
-            jobs, self._alone_next = [job for job in self.waiting if job.kind == shared.kind and not job.alone][:most], True
-        for job in jobs:
-            self.waiting.remove(job)
-        return jobs
-
-
 class Batches:
     """Bounded queues, one per lane; the quick lane takes jobs of the same kind together.
 
@@ -106,26 +49,28 @@ class Batches:
     """
 
     def __init__(self, work: Work, settings: ServeSettings, metrics: Metrics) -> None:
-        self._work, self._settings, self._metrics = work, settings, metrics
-        self.quick, self._slow = _Lane("quick answers"), _Lane("slow answers")
-        self._middle: _Lane | None = None
-        self._slow_work, self._slow_threads = work, 1
-        self._known_slow: dict[Hashable, _Lane] = {}
+        self._settings, self._metrics = settings, metrics
+        self.quick, self._slow = Lane("quick answers", work), Lane("slow answers", work)
+        self._helpers: list[Lane] = []
+        self._middle: Lane | None = None
+        self._known_slow: dict[Hashable, Lane] = {}
         self._working = self._stuck = 0
         self._durations: deque[float] = deque(maxlen=_KEPT)
         self._stopping: asyncio.Future[None] | None = None
 
-    def use(self, processes: Processes, count: int) -> None:
-        """Lets the slow lane do its jobs in processes, up to this many at a time, and the middle lane in one more."""
-        self._slow_work, self._slow_threads = processes, count
-        self._slow.worker = Worker(self._slow.name, count)
-        self._middle = _Lane("middle answers")
+    def use(self, processes: Work, count: int, helpers: Work | None = None, helping: int = 0) -> None:
+        """Lets the slow lane do its jobs in processes, up to this many at a time, and the middle lane in one more.
+
+        Other processes help the thread of the quick lane with what waits while it works.
+        """
+        self._slow, self._middle = Lane(self._slow.name, processes, count), Lane("middle answers", processes)
+        self._helpers = [] if helpers is None else [Lane(f"quick answers, helper {number + 1}", helpers) for number in range(helping)]
 
     def __len__(self) -> int:
         return sum(len(lane.waiting) for lane in self._lanes)
 
     @property
-    def _lanes(self) -> list[_Lane]:
+    def _lanes(self) -> list[Lane]:
         return [lane for lane in (self.quick, self._middle, self._slow) if lane is not None]
 
     @property
@@ -137,7 +82,7 @@ class Batches:
     async def running(self) -> AsyncIterator["Batches"]:
         """Answers until the block ends; jobs that still wait then are refused."""
         self._stopping = asyncio.get_running_loop().create_future()
-        slow = [asyncio.create_task(self._run_slow()) for _ in range(self._slow_threads)]
+        slow = [asyncio.create_task(self._run_slow()) for _ in range(self._slow.threads)]
         middle = [] if self._middle is None else [asyncio.create_task(self._run_middle(self._middle))]
         loops = [asyncio.create_task(self._run_quick()), *middle, *slow]
         try:
@@ -150,6 +95,7 @@ class Batches:
             for lane in self._lanes:
                 for job in lane.waiting:
                     job.fail(self._busy("the service stops"))
+            for lane in (*self._lanes, *self._helpers):
                 lane.worker.close()
 
     def stop(self) -> None:
@@ -171,7 +117,7 @@ class Batches:
             BusyError: The queue is full, the time for a query is over, or the service stops.
             ClientGoneError: The client went away first.
         """
-        job = _Job(kind, item, alone, time.monotonic() + self._settings.seconds)
+        job = Job(kind, item, alone, time.monotonic() + self._settings.seconds)
         if (lane := self._slow if slow else self._known_slow.get((kind, item))) is not None:
             self._move(job, lane)
         elif len(self.quick.waiting) >= self._settings.waiting:
@@ -217,10 +163,27 @@ class Batches:
         return BusyError(f"{message}. Ask for less at once, or try again later", self._settings.retry_seconds, "TimeOver")
 
     async def _run_quick(self) -> None:
-        while True:
-            await self._answer_quickly(await self.quick.take(self._settings.batch))
+        """Hands what waits to the quick lane's thread, or to a helper while it works."""
+        free = [self.quick, *self._helpers]
 
-    async def _run_middle(self, lane: _Lane) -> None:
+        async def answer(jobs: list[Job], lane: Lane) -> None:
+            await self._answer_quickly(jobs, lane)
+            free.append(lane)
+            one_is_free.set()
+
+        one_is_free, expected = asyncio.Event(), 1
+        async with asyncio.TaskGroup() as working:
+            while True:
+                while not free:
+                    one_is_free.clear()
+                    await one_is_free.wait()
+                jobs = await self.quick.take(self._settings.batch, lambda: len(free), expected)
+                expected = max(1, len(jobs) // 2)
+                lane = self.quick if self.quick in free else free[0]
+                free.remove(lane)
+                working.create_task(answer(jobs, lane))
+
+    async def _run_middle(self, lane: Lane) -> None:
         while True:
             for job in await lane.take(1):
                 try:
@@ -236,10 +199,10 @@ class Batches:
                     await self._do(self._slow, [job], max(0.0, job.end - time.monotonic()))
                 job.fail(self._time_over())
 
-    async def _answer_quickly(self, jobs: list[_Job]) -> None:
+    async def _answer_quickly(self, jobs: list[Job], lane: Lane) -> None:
         self._metrics.add_batch(len(jobs))
         try:
-            await self._do(self.quick, jobs, _PATIENCE * self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
+            await self._do(lane, jobs, _PATIENCE * self._quick_seconds() * (1 + _SHARE * (len(jobs) - 1)))
         except DeadlineError:
             late = [job for job in jobs if job.wanted()]
             if len(jobs) > 1:
@@ -250,7 +213,7 @@ class Batches:
             for job in late:
                 self._give_up(job, self._middle or self._slow)
 
-    def _give_up(self, job: _Job, to: _Lane) -> None:
+    def _give_up(self, job: Job, to: Lane) -> None:
         """Moves a job that has taken too long to another lane, with equal ones that wait before it, and remembers it."""
         job.tried = True
         self._known_slow[job.kind, job.item] = to
@@ -267,7 +230,7 @@ class Batches:
         """Returns the time for a single query in the quick lane; on a busy machine, cheap queries must not count as slow."""
         return max(self._settings.quick_seconds, _USUAL * median(self._durations or [0.0]))
 
-    def _move(self, job: _Job, to: _Lane) -> None:
+    def _move(self, job: Job, to: Lane) -> None:
         if self._middle is None or to is self._middle or not job.tried:  # each once
             self._metrics.add_slow()
         if len(to.waiting) >= self._settings.slow_waiting:
@@ -276,7 +239,7 @@ class Batches:
             job.alone = True
             to.put(job)
 
-    async def _do(self, lane: _Lane, jobs: list[_Job], seconds: float) -> None:
+    async def _do(self, lane: Lane, jobs: list[Job], seconds: float) -> None:
         """Does jobs of one kind in a thread of a lane.
 
         Raises:
@@ -289,9 +252,7 @@ class Batches:
                 return any(job.wanted() for job in jobs)
 
             kind, items = jobs[0].kind, [job.item for job in jobs]
-            if lane is not self.quick:
-                return self._slow_work(kind, items, Deadline(seconds, wanted))
-            return self._work(kind, items, Deadline(seconds, wanted, seconds / _PATIENCE))
+            return lane.work(kind, items, Deadline(seconds, wanted, seconds / _PATIENCE if self._is_quick(lane) else None))
 
         results = asyncio.wrap_future(lane.worker.submit(work))
         self._working += 1
@@ -310,22 +271,21 @@ class Batches:
                 jobs[0].fail(error)
                 return
             for job in jobs:
-                await self._answer_quickly([job])
+                await self._answer_quickly([job], lane)
 
-    def _learn(self, lane: _Lane, jobs: Sequence[_Job], seconds: float) -> None:
+    def _learn(self, lane: Lane, jobs: Sequence[Job], seconds: float) -> None:
         """Updates the usual duration; a job that only seemed slow at the start is tried in the quick lane the next time."""
-        if lane is self.quick or jobs[0].tried:
+        if self._is_quick(lane) or jobs[0].tried:
             self._durations.append(seconds / len(jobs))
-        if lane is not self.quick and seconds < self._quick_seconds():
+        if not self._is_quick(lane) and seconds < self._quick_seconds():
             self._known_slow.pop((jobs[0].kind, jobs[0].item), None)
 
-    def _leave_alone(self, lane: _Lane, jobs: list[_Job], results: asyncio.Future[list[Any]]) -> None:
+    def _leave_alone(self, lane: Lane, jobs: list[Job], results: asyncio.Future[list[Any]]) -> None:
         """Replaces a lane's threads, and moves a quick job to a process; if the old thread still returns in time, its results count."""
         log.warning("%s: a query does not stop at its deadline; another thread takes over", lane.name)
-        lane.worker.close()
-        lane.worker = Worker(lane.name, self._slow_threads if lane is self._slow else 1)
+        lane.replace_threads()
         self._stuck += 1
-        moved = lane is self.quick and self._slow_work is not self._work
+        moved = self._is_quick(lane) and self._middle is not None
 
         def returned(done: asyncio.Future[list[Any]]) -> None:
             self._stuck -= 1
@@ -338,13 +298,16 @@ class Batches:
         for job in jobs if moved else ():
             self._give_up(job, self._middle or self._slow)
 
+    def _is_quick(self, lane: Lane) -> bool:
+        return lane is self.quick or lane in self._helpers
+
     def _one_less_works(self, results: asyncio.Future[list[Any]]) -> None:
         self._working -= 1
         if not results.cancelled():
             results.exception()  # marks it as retrieved, so that asyncio does not report it
 
 
-def _deliver(jobs: Sequence[_Job], results: Sequence[Any]) -> None:
+def _deliver(jobs: Sequence[Job], results: Sequence[Any]) -> None:
     for job, result in zip(jobs, results, strict=True):
         if job.wanted():
             job.result.set_result(result)

@@ -73,7 +73,7 @@ def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate
     return Estimate(
         graph=PER_NAME * names + PER_STATEMENT * rows["statements"] + PER_PAIR * rows["pairs"] + PER_LITERAL * rows.get("literals", 0),
         weights=int(WEIGHTS * weights),
-        buffers=4 * rows["entities"] * (ROWS + 3 * settings.batch) + settings.unsent_bytes,
+        buffers=(1 + settings.helping) * 4 * rows["entities"] * (ROWS + 3 * settings.batch) + settings.unsent_bytes,
     )
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from starqe.deadline import NEVER, Deadline
+from starqe.deadline import Deadline
 from starqe.errors import UnsupportedError
 
 Work = Callable[[Hashable, Sequence[Any], Deadline], list[Any]]
@@ -30,7 +30,7 @@ Work = Callable[[Hashable, Sequence[Any], Deadline], list[Any]]
 AVAILABLE = sys.platform == "linux"
 """Whether the system can fork a process that has used threads and large libraries."""
 NICE = 5
-"""The ``nice`` value of workers, relative to the service."""
+"""The ``nice`` value of workers for slow queries, relative to the service."""
 _POLL_SECONDS = 0.02
 log = logging.getLogger("starqe.serve")
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -53,10 +53,11 @@ class Processes:
 
     Args:
         work: Does the jobs; everything that it uses must be loaded already.
-        memory: Bytes that a worker may take beyond what it shares with the service.
+        memory: Bytes that a worker may take beyond what it shares with the service; without limit if left out.
+        nice: The ``nice`` value of workers, relative to the service.
     """
 
-    def __init__(self, work: Work, memory: int) -> None:
+    def __init__(self, work: Work, memory: int | None = None, nice: int = NICE) -> None:
         self._work = work
         self._control, theirs = socket.socketpair()
         self._idle: list[_Worker] = []
@@ -66,13 +67,13 @@ class Processes:
         if self._first == 0:
             try:
                 self._control.close()
-                _fork_workers(theirs, work, memory)
+                _fork_workers(theirs, work, memory, nice)
             finally:
                 os._exit(1)
         theirs.close()
 
     def __call__(self, kind: Hashable, items: Sequence[Any], deadline: Deadline) -> list[Any]:
-        """Does jobs of one kind in a worker, which is ended at the deadline.
+        """Does jobs of one kind in a worker, which is ended at the deadline; a limit of processor time stops only the jobs.
 
         Raises:
             UnsupportedError: They need more memory than a worker may take.
@@ -84,7 +85,7 @@ class Processes:
             log.warning("the process that starts workers is gone; a thread answers instead")
             return self._work(kind, items, deadline)
         try:
-            worker.connection.send((kind, items))
+            worker.connection.send((kind, items, deadline.processor_seconds))
             while not worker.connection.poll(_POLL_SECONDS):
                 deadline.check()
             done, found = worker.connection.recv()
@@ -125,11 +126,11 @@ class Processes:
                 raise
 
 
-def _fork_workers(control: socket.socket, work: Work, memory: int) -> NoReturn:
+def _fork_workers(control: socket.socket, work: Work, memory: int | None, nice: int) -> NoReturn:
     """Forks a worker for each socket that comes, until the service closes its side or ends."""
     import torch
 
-    _become_helper(control.fileno())
+    _become_helper(control.fileno(), nice)
     torch.set_num_threads(1)  # the threads that the service may have for arithmetic were not forked
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers that end leave nothing behind
     gc.freeze()  # collecting garbage would write to memory that is shared
@@ -140,14 +141,15 @@ def _fork_workers(control: socket.socket, work: Work, memory: int) -> NoReturn:
         if os.fork() == 0:
             control.close()
             _die_with_parent()
-            _limit_memory(memory)
+            if memory is not None:
+                _limit_memory(memory)
             with contextlib.suppress(OSError, EOFError):  # the service may end at any time
                 _do_jobs(Connection(sockets[0]), work)
             os._exit(0)
         os.close(sockets[0])
 
 
-def _become_helper(keep: int) -> None:
+def _become_helper(keep: int, nice: int) -> None:
     """Detaches the process from the service: signals, streams, files, sockets and priority."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service ends its helpers itself
@@ -159,10 +161,10 @@ def _become_helper(keep: int) -> None:
         if handle > 2 and handle != keep:
             with contextlib.suppress(OSError):
                 os.close(handle)
-    os.nice(NICE)
+    os.nice(nice)
     os.setsid()
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:  # noqa: PTH123
-        file.write(str(NICE))  # where the system shares its processors among sessions, `nice` counts only within each of them
+        file.write(str(nice))  # where the system shares its processors among sessions, `nice` counts only within each of them
 
 
 def _die_with_parent() -> None:
@@ -180,14 +182,14 @@ def _limit_memory(more: int) -> None:
 def _do_jobs(connection: Connection, work: Work) -> None:
     connection.send(os.getpid())
     while True:
-        kind, items = connection.recv()
-        connection.send_bytes(_outcome(work, kind, items))
+        kind, items, processor_seconds = connection.recv()
+        connection.send_bytes(_outcome(work, kind, items, Deadline(processor_seconds=processor_seconds)))
 
 
-def _outcome(work: Work, kind: Hashable, items: Sequence[Any]) -> bytes:
+def _outcome(work: Work, kind: Hashable, items: Sequence[Any], deadline: Deadline) -> bytes:
     """Does jobs; the reply says whether they were done, and has their results or the error."""
     try:
-        return pickle.dumps((True, work(kind, items, NEVER)), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((True, work(kind, items, deadline)), pickle.HIGHEST_PROTOCOL)
     except MemoryError:
         return pickle.dumps((False, _kept(UnsupportedError(_TOO_MUCH))))
     except Exception as error:
