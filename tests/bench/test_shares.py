@@ -1,4 +1,4 @@
-"""The share of the dense products in the time of evaluating, reasoning and asking: other work must not grow beside them.
+"""The share of the dense products in the time of training, evaluating and reasoning: other work must not grow beside them.
 
 Shares are ratios of CPU time within one run, and the best of some repeats counts, so that a busy machine changes them little.
 """
@@ -12,6 +12,7 @@ import torch
 
 from starqe.bench.evaluating import bench_evaluate
 from starqe.bench.reasoning import bench_reason
+from starqe.bench.training import bench_steps
 from starqe.kg import Graph, Statement, graph_of
 from starqe.learn import Run, preset
 from starqe.model import Encoder
@@ -28,6 +29,7 @@ FALL = 0.8
 """The part of a share that has to remain."""
 EVALUATE = {"1p": 0.39, "2p": 0.39}
 REASON = {"1p": 0.38, "2p": 0.35}
+TRAIN = {"softmax": 0.6, "binary": 0.57}
 """The shares of this test when it was last adjusted, one thread."""
 
 
@@ -64,6 +66,13 @@ def reasoner(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ru
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.mark.slow
+def test_training_is_not_slower_beside_its_products(graph: Graph) -> None:
+    tables = {name: sample(graph, SHAPES[name], 5_000, "train", [(0, 0)] * len(SHAPES[name].edges)) for name in EVALUATE}
+    found = best_share(lambda: {loss: bench_steps(graph, tables, "dot", loss, 8)["cpu_share"] for loss in TRAIN})
+    assert all(found[loss] >= FALL * share for loss, share in TRAIN.items()), found
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from starqe.errors import ConfigError, InputError
-from starqe.learn.loss import LOSSES, ScoreLoss
+from starqe.learn.loss import ScoreLoss
+from starqe.learn.steps.losses import BLOCK, LOSSES
 from starqe.model import SIMILARITY
 
 OFFSETS = torch.tensor([0, 1, 3, 6, 10, 15, 16])
@@ -34,11 +35,11 @@ def plain_loss(name, scores, answers, smoothing):
     return nn.functional.binary_cross_entropy_with_logits(scores, target)
 
 
-def example(dtype=torch.float64):
+def example(dtype=torch.float64, entities=V):
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(B, D, generator=generator, dtype=dtype).requires_grad_()
-    rows = torch.randn(V + 3, D, generator=generator, dtype=dtype).requires_grad_()
-    answers = torch.cat([torch.randperm(V, generator=generator)[:count] for count in OFFSETS.diff().tolist()])
+    rows = torch.randn(entities + 3, D, generator=generator, dtype=dtype).requires_grad_()
+    answers = torch.cat([torch.randperm(entities, generator=generator)[:count] for count in OFFSETS.diff().tolist()])
     return vectors, rows, answers
 
 
@@ -51,6 +52,23 @@ def test_loss_and_gradients_equal_those_of_autograd(similarity, loss, smoothing,
     expected = plain_loss(loss, plain_scores(similarity, vectors, matrix[:V]), answers, smoothing)
     expected_gradients = torch.autograd.grad(expected, [vectors, matrix])
     value = ScoreLoss(similarity, loss, smoothing, rows)(vectors, matrix[:V], OFFSETS, answers)
+    value.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients, atol=1e-9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [4, 512])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("similarity", SIMILARITY)
+def test_several_blocks_of_entities_give_the_loss_and_the_gradients_of_all(similarity, loss, smoothing, rows):
+    count = 2 * BLOCK + 7
+    vectors, matrix, answers = example(entities=count)
+    with torch.no_grad():
+        matrix[:BLOCK] *= 20  # the largest scores of the blocks are far apart
+    expected = plain_loss(loss, plain_scores(similarity, vectors, matrix[:count]), answers, smoothing)
+    expected_gradients = torch.autograd.grad(expected, [vectors, matrix])
+    value = ScoreLoss(similarity, loss, smoothing, rows)(vectors, matrix[:count], OFFSETS, answers)
     value.backward()
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients, atol=1e-9, rtol=1e-6)
@@ -84,6 +102,22 @@ def test_32_bits_suffice(similarity, loss):
     ScoreLoss(similarity, loss, 0.1)(exact_vectors, exact_matrix[:V], OFFSETS, answers).backward()
     torch.testing.assert_close(vectors.grad.double(), exact_vectors.grad, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(matrix.grad.double(), exact_matrix.grad, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [4, 512])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("similarity", SIMILARITY)
+def test_gradients_by_bfloat16_are_close_and_the_loss_is_the_same(similarity, loss, rows):
+    found = []
+    for half in (False, True):
+        vectors, matrix, answers = example(torch.float32, BLOCK + V)
+        value = ScoreLoss(similarity, loss, 0.1, rows, half)(vectors, matrix[: BLOCK + V], OFFSETS, answers)
+        value.backward()
+        found.append((value, vectors.grad, matrix.grad))
+    (value, *exact), (short, *rounded) = found
+    assert torch.equal(value, short)
+    for gradient, close in zip(exact, rounded, strict=True):
+        assert 0 < (gradient - close).norm() < 0.01 * gradient.norm()  # eight bits
 
 
 def test_a_softmax_loss_by_hand():
@@ -194,7 +228,7 @@ def test_a_query_without_an_answer_is_refused():
     [
         ({"similarity": "cosin"}, "expected one of dot, cosine, distance, power-norm, found 'cosin'"),
         ({"loss": "hinge"}, "expected one of softmax, binary, found 'hinge'"),
-        ({"smoothing": 1.0}, "found 1.0 and 128"),
+        ({"smoothing": 1.0}, "found 1.0 and 512"),
     ],
 )
 def test_choices_out_of_range_are_refused(choices, message):

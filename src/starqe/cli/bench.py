@@ -104,7 +104,7 @@ def train(
         _print_rows(
             bench_train(loaded, tables, steps),
             as_json,
-            ("similarity", "loss", "threads", "queries_per_second", "share_of_bound", "bound_gflops", "peak_mb"),
+            ("similarity", "loss", "threads", "queries_per_second", "share_of_bound", "cpu_share", "bound_gflops", "peak_mb"),
             against,
         )
 

@@ -88,6 +88,8 @@ class TrainConfig(LoopConfig):
     """Whether these are sampled anew for every epoch."""
     drop_last: bool = False
     """Whether the last batch of an epoch is left out if it is not full; an epoch has at least one batch."""
+    products: Literal["float32", "bfloat16"] = "float32"
+    """The precision of products in training on the CPU, except for scores; bfloat16 needs a processor that has it, else float32 is used."""
     validation_queries: int = pydantic.Field(default=500, ge=0)
     """The number of validation queries per shape that are ranked after each epoch; 0 keeps the last weights."""
     choose_by: Literal["MRR", "pooled Hits@10"] = "MRR"

@@ -15,14 +15,15 @@ from torch import Tensor, nn
 from starqe.errors import QueryError
 from starqe.learn.columns import MOST_ANSWERS, draw
 from starqe.learn.config import LoopConfig
-from starqe.learn.loss import ScoreLoss
+from starqe.learn.device import shortens
+from starqe.learn.loss import ScoreLoss, buffer_rows
 from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
 from starqe.learn.training_queries import Part, TrainingQueries
 from starqe.measure.baseline import FrequencyScorer
 from starqe.measure.evaluate import Measure, Scorer, batch_for, evaluate, workers_for
 from starqe.measure.rows import ALL, Row
-from starqe.model import Encoder, collate
+from starqe.model import SIMILARITY, Encoder, collate
 from starqe.model.embedding import MakeTable, table
 from starqe.model.weights import weight
 from starqe.queries import QueryTable, check_tables
@@ -90,7 +91,8 @@ class QueryLesson:
         self.per_epoch, self.steps_per_epoch = self.queries.per_epoch, self.queries.steps_per_epoch
         count = self._config.validation_queries
         self._validation = {name: _first(table, count) for name, table in (validation or {}).items() if len(table)}
-        self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
+        self._half = shortens(recipe)
+        self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing, half=self._half)
 
     @property
     def validates(self) -> bool:
@@ -121,7 +123,7 @@ class QueryLesson:
         assert isinstance(model, Encoder)
         device = model.embedding.weight.device
         collated = collate(batch, model.space).to(device)
-        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._half or device.type == "cuda"):
             vectors = model(collated, noise)  # (B, D)
         entities = model.entity_matrix()
         columns, offsets, answers = draw(len(entities), self._config.candidates, collated.answer_offsets, collated.answers, noise)
@@ -149,7 +151,8 @@ class QueryLesson:
     def memory_mb(self, weights: int) -> int:
         """Estimates the memory that training takes beyond the program and the graph: weights, optimizer, buffers, queries."""
         tables = sum(table.nbytes for table in self.queries.tables)
-        return round((weights + buffer_bytes(self._config, len(self._run.graph.entities)) + tables) / 1e6)
+        entities, keeps = len(self._run.graph.entities), SIMILARITY[self._run.recipe.model.similarity].keeps_scores
+        return round((weights + buffer_bytes(self._config, entities, 2 if keeps else 1) + tables) / 1e6)
 
 
 def _mrr(rows: list[Row]) -> Validation:
@@ -168,13 +171,12 @@ def table_of(run: RunFolder[Any]) -> MakeTable:
     return partial(table, folder=run.folder if config.mapped else None)
 
 
-def buffer_bytes(config: LoopConfig, entities: int) -> int:
+def buffer_bytes(config: LoopConfig, entities: int, buffers: int = 1) -> int:
     """Estimates the buffers of scores: those of the loss, and one for each thread that ranks in validation."""
     columns = entities
     if 0 < config.candidates <= entities // 2:
         columns = min(entities, config.candidates + MOST_ANSWERS * config.batch)
-    loss = 128 * (2 if config.loss == "binary" else 1) * columns
-    return 4 * loss + _ranking_bytes(entities)
+    return 4 * buffers * min(config.batch, buffer_rows(columns)) * columns + _ranking_bytes(entities)
 
 
 def evaluation_bytes(run: RunFolder[Any]) -> int:

@@ -1,20 +1,15 @@
-"""The loss over all entities, or over sampled negatives, fused with the scores: one small buffer, three dense products per step.
+"""The loss over all entities, or over sampled negatives, fused with the scores: one buffer, three dense products per step.
 
 B queries · V entities · D width. Autograd would make several (B, V) tensors per step, and new memory of that size costs as
-much as the arithmetic. Here a block of queries at a time is scored, turned into its loss and then into its gradient in one
-preallocated (rows, V) buffer, and both gradients are products with that buffer.
-
-The targets of query i over the entities are, with k_i answers and the label smoothing ε,
-
-    y = (1 - ε) t + ε / V        where t is, at an answer, 1 / k_i for the softmax loss and 1 for the binary loss, and 0 elsewhere.
+much as the arithmetic. Here the scores are computed block by block, `BLOCK` entities at a time, into one preallocated buffer; what has
+to be known of all blocks (the normaliser of the softmax) is added up while a block is in the processor's cache. Then each block
+becomes its own gradient, and both gradients are products with it.
 
 The softmax loss may also compare with sampled negatives (`starqe.learn.columns`). Then V is the number of columns; a negative of
 weight n counts n times with its score, and has n parts of the smoothing.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,78 +17,44 @@ from torch import Tensor
 
 from starqe.errors import ConfigError, InputError
 from starqe.learn.columns import Columns
+from starqe.learn.steps.losses import BLOCK, LOSSES, Loss, SoftmaxLoss, targets_of
 from starqe.model.embedding import Table, adopt_gradient, leaf_of, spread_gradient
-from starqe.model.similarity import SIMILARITY
+from starqe.model.similarity import SIMILARITY, Similarity
 
-LOWEST = -60.0
-"""The minimum exponent of a probability. Subnormal numbers (below exp(-87) in 32 bits) make products 100 times slower, and
-the factors of a gradient need some room above that. A probability of exp(-60) instead of less changes no gradient noticeably."""
-LOWEST_OF_LOG = -25.0
-"""The minimum score in log(1 + exp s), which is much slower below; it changes a loss by less than exp(-25)."""
+BUFFER_BYTES = 1 << 27
+"""The maximum size of the buffer of scores, if it has room for `FEWEST` queries."""
+FEWEST, MOST = 128, 512
+"""The number of queries that are scored at a time: products with fewer are slower, and with more no faster."""
+
+
+def buffer_rows(entities: int) -> int:
+    """Returns the maximum number of queries that are scored at a time."""
+    return max(FEWEST, min(MOST, BUFFER_BYTES // (4 * entities)))
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
-    """The answers of a block of queries, and the smoothing of the labels."""
+class _Block:
+    """Some of the entities, with the terms of their similarity and the logarithms of their weights."""
 
-    row: Tensor  # (answers,) queries of the block
-    cell: Tensor  # (answers,) positions in the flattened (rows, V) buffer
-    share: Tensor  # (answers,) 1 / k of the query
-    smoothing: float
-    spread: Tensor | None = None  # (V,) the share of each column in the smoothing; equal if left out
-
-    def weighted_sum(self, values: Tensor, mass: Tensor) -> Tensor:
-        """Computes Σ_v y_v values_v of each query, with a mass at each answer and the smoothing everywhere. (rows, V) -> (rows,)."""
-        total = values.new_zeros(len(values)).index_add_(0, self.row, mass * values.view(-1)[self.cell])
-        if not self.smoothing:
-            return total
-        mean = values.mean(1) if self.spread is None else values @ self.spread
-        return total.add_(mean, alpha=self.smoothing)
-
-    def subtract(self, values: Tensor, mass: Tensor) -> None:
-        """Subtracts y, in place. (rows, V)."""
-        if self.smoothing:
-            values.sub_(self.smoothing / values.shape[1] if self.spread is None else self.smoothing * self.spread)
-        values.view(-1).index_add_(0, self.cell, mass, alpha=-1)
+    place: slice
+    entities: Tensor  # (n, D)
+    terms: Tensor | None  # (n,)
+    logs: Tensor | None  # (n,)
 
 
-Scratch = Callable[[], Tensor]
-"""Returns a second buffer of the shape of the scores, if one is needed."""
+class _Compared:
+    """The entities that a batch is compared with, in blocks, and what is added up for their gradient."""
 
-
-def softmax_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:  # noqa: ARG001
-    """Computes the cross-entropy -Σ_v y_v log softmax(s)_v of each query, and leaves its gradient softmax(s) - y in the scores.
-
-    Returns:
-        The losses, and the factor by which the gradient in the buffer has to be multiplied. (rows,)
-    """
-    torch.log_softmax(scores, 1, out=scores)
-    mass = targets.share * (1 - targets.smoothing)
-    losses = -targets.weighted_sum(scores, mass)
-    scores.clamp_min_(LOWEST).exp_()
-    targets.subtract(scores, mass)
-    return losses, 1.0
-
-
-def binary_loss(scores: Tensor, targets: Targets, scratch: Scratch) -> tuple[Tensor, float]:
-    """Computes the mean binary cross-entropy (1/V) Σ_v (log(1 + exp s_v) - y_v s_v) of each query; the gradient is (σ(s) - y) / V.
-
-    Returns:
-        The losses, and the factor by which the gradient in the buffer has to be multiplied. (rows,)
-    """
-    entities = scores.shape[1]
-    mass = torch.full_like(targets.share, 1 - targets.smoothing)
-    linear = targets.weighted_sum(scores, mass)
-    bounded = torch.clamp_min(scores, LOWEST_OF_LOG, out=scratch())
-    losses = (torch.logaddexp(bounded, bounded.new_zeros(()), out=bounded).sum(1) - linear) / entities
-    targets.subtract(scores.clamp_min_(LOWEST).sigmoid_(), mass)
-    return losses, 1 / entities
-
-
-Loss = Callable[[Tensor, Targets, Scratch], tuple[Tensor, float]]
-
-LOSSES: Mapping[str, Loss] = {"softmax": softmax_loss, "binary": binary_loss}
-"""The losses: softmax cross-entropy with the mass spread evenly over the answers, and the paper's binary cross-entropy."""
+    def __init__(self, similarity: Similarity, entities: Tensor, logs: Tensor | None, into: Tensor | None) -> None:
+        terms = similarity.terms(entities)
+        self.entities, self.terms, self.into = entities, terms, into
+        # A column that represents n entities has n shares of the smoothing.
+        self.spread = None if logs is None else logs.softmax(0)
+        self.sums = entities.new_zeros(len(entities)) if into is not None and similarity.sums else None
+        places = [slice(start, min(start + BLOCK, len(entities))) for start in range(0, len(entities), BLOCK)]
+        self.blocks = [
+            _Block(own, entities[own], None if terms is None else terms[own], None if logs is None else logs[own]) for own in places
+        ]
 
 
 class ScoreLoss:
@@ -110,13 +71,16 @@ class ScoreLoss:
         similarity: A key of `SIMILARITY`.
         loss: A key of `LOSSES`.
         smoothing: The share ε of label smoothing.
-        rows: The number of queries that are scored at a time; 128 keep the buffer in the CPU cache, and are enough for fast products.
+        rows: The maximum number of queries that are scored at a time: the buffer has a number for each of them and each entity.
+        half: Whether the two products of the gradients are computed in bfloat16. Scores and sums are float32 all the same.
 
     Raises:
         ConfigError: A name is in no table, or a number is out of range.
     """
 
-    def __init__(self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = 128) -> None:
+    def __init__(
+        self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = MOST, half: bool = False
+    ) -> None:
         for name, table in ((similarity, SIMILARITY), (loss, LOSSES)):
             if name not in table:
                 raise ConfigError(f"expected one of {', '.join(table)}, found '{name}'")
@@ -126,6 +90,7 @@ class ScoreLoss:
         self.loss = LOSSES[loss]
         self.smoothing = smoothing
         self.rows = rows
+        self.half = half
         self.calls = 0
         """How often the loss was computed: the gradient in the buffer belongs to the last call."""
         self._buffers: dict[str, Tensor] = {}
@@ -153,7 +118,7 @@ class ScoreLoss:
             InputError: A query has no answer.
             ConfigError: Negatives are sampled for the softmax loss only.
         """
-        if columns is not None and self.loss is not softmax_loss:
+        if columns is not None and self.loss is not SoftmaxLoss:
             raise ConfigError("negatives are sampled for the softmax loss only, found another loss. Compare with all entities")
         counts = answer_offsets.diff()
         if int(counts.min()) == 0:
@@ -181,50 +146,70 @@ class ScoreLoss:
             reused. (), (B, D), (V or the rows of the leaf, D)
         """
         self.calls += 1
-        similarity, queries = self.similarity, len(vectors)
-        terms = similarity.terms(entities)
-        into = vectors.new_empty(0)
-        if learn:
-            into = self._gradient_buffer(entities) if logs is None else torch.empty_like(entities)
-        column_sums = entities.new_zeros(len(entities)) if learn and similarity.sums else None
+        into = (self._gradient_buffer(entities) if logs is None else torch.empty_like(entities)) if learn else None
+        compared = _Compared(self.similarity, entities, logs, into)
         pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
-        spread, excess = None, 0.0
-        if logs is not None:  # a column that represents n entities has n shares of the smoothing, and the score of one
-            spread = logs.softmax(0)
-            excess = self.smoothing * float(spread @ logs)
-        for first in range(0, queries, self.rows):
-            part = vectors[first : first + self.rows]
-            buffer = self._buffer("scores", part, len(entities))
-            scores = similarity.scores(part, entities, buffer, terms)
-            kept = self._buffer("kept", part, len(entities)).copy_(scores) if similarity.keeps_scores and learn else None
-            targets = replace(self._targets(first, len(part), offsets, answers, scores), spread=spread)
-            if logs is not None:
-                scores.add_(logs)
-            losses, factor = self.loss(scores, targets, partial(self._buffer, "scratch", part, len(entities)))
-            losses.add_(excess)
-            weight = None if weights is None else weights[first : first + len(part)]
+        rows = min(self.rows, buffer_rows(len(entities)))
+        for first in range(0, len(vectors), rows):
+            own = slice(first, first + rows)
+            part, weight = vectors[own], None if weights is None else weights[own]
+            loss = self.loss(
+                targets_of(offsets[first : first + len(part) + 1], answers, len(entities), self.smoothing, compared.spread, part.dtype)
+            )
+            scores = self._split("scores", part, len(entities))
+            kept = self._split("kept", part, len(entities)) if self.similarity.keeps_scores and learn else None
+            for number, block in enumerate(compared.blocks):
+                self.similarity.scores(part, block.entities, scores[number], block.terms)
+                if kept is not None:
+                    kept[number].copy_(scores[number])
+                loss.see(number, scores[number], block.logs)
+            losses = loss.losses()
             total += losses.sum() if weight is None else losses @ weight
             if learn:
-                scale = factor / queries
-                slope = similarity.slope(scores, kept, terms)
-                sums = slope.sum(1) if similarity.sums else None
-                pull, operand = similarity.pull_vectors(slope @ entities, sums, part).mul_(scale), similarity.operand(part)
-                if weight is not None:  # the weight of a row of H is applied to the products, which are smaller than H
-                    pull, operand = pull.mul_(weight[:, None]), operand * weight[:, None]
-                pulled[first : first + len(part)] = pull
-                into[: len(entities)].addmm_(slope.T, operand, beta=int(first > 0), alpha=scale)
-                if column_sums is not None:
-                    column_sums.add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)
-        if learn:
-            similarity.pull_entities(into[: len(entities)], column_sums, entities, terms)
-        return total / queries, pulled, into
+                pulled[own] = self._pull(loss, part, weight, compared, scores, kept, first > 0, loss.factor / len(vectors))
+        if into is None:
+            return total / len(vectors), pulled, vectors.new_empty(0)
+        self.similarity.pull_entities(into[: len(entities)], compared.sums, entities, compared.terms)
+        return total / len(vectors), pulled, into
 
-    def _targets(self, first: int, rows: int, offsets: Tensor, answers: Tensor, scores: Tensor) -> Targets:
-        bounds = offsets[first : first + rows + 1]
-        counts = bounds.diff()
-        row = torch.repeat_interleave(torch.arange(rows, device=offsets.device), counts)
-        cell = row * scores.shape[1] + answers[int(bounds[0]) : int(bounds[-1])]
-        return Targets(row, cell, counts.to(scores.dtype).reciprocal()[row], self.smoothing)
+    def _pull(
+        self,
+        loss: Loss,
+        part: Tensor,
+        weight: Tensor | None,
+        compared: _Compared,
+        scores: list[Tensor],
+        kept: list[Tensor] | None,
+        add: bool,
+        scale: float,
+    ) -> Tensor:
+        """Returns the gradient of some vectors, and adds their part to that of the entities (or begins it). (rows, D)."""
+        assert compared.into is not None
+        similarity, operand = self.similarity, self.similarity.operand(part)
+        operand = operand if weight is None else operand * weight[:, None]  # smaller than H, whose rows would have the weight
+        product, sums = torch.zeros_like(part), part.new_zeros(len(part)) if similarity.sums else None
+        for number, block in enumerate(compared.blocks):
+            loss.differentiate(number, scores[number])
+            slope = similarity.slope(scores[number], None if kept is None else kept[number], block.terms)
+            place = compared.into[block.place]
+            if self.half:
+                short = slope.bfloat16()
+                product += short @ block.entities.bfloat16()
+                entities = (short.T @ operand.bfloat16()).to(place.dtype)
+                torch.add(place if add else place.zero_(), entities, alpha=scale, out=place)
+            else:
+                product.addmm_(slope, block.entities)
+                place.addmm_(slope.T, operand, beta=int(add), alpha=scale)
+            if sums is not None and compared.sums is not None:
+                sums += slope.sum(1)
+                compared.sums[block.place].add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)
+        pull = similarity.pull_vectors(product, sums, part).mul_(scale)
+        return pull if weight is None else pull.mul_(weight[:, None])
+
+    def _split(self, name: str, part: Tensor, entities: int) -> list[Tensor]:
+        """Returns a (rows, V) buffer block by block: (rows, n) each."""
+        blocks = torch.split(self._buffer(name, part, entities).view(-1), len(part) * BLOCK)
+        return [block.view(len(part), -1) for block in blocks]
 
     def _buffer(self, name: str, part: Tensor, entities: int) -> Tensor:
         """Returns a (rows, V) buffer, the same one in every call that fits into it."""
