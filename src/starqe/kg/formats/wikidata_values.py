@@ -64,7 +64,7 @@ def _time(value: dict[str, Any], _datatype: str | None, make: Make[Made]) -> Mad
     return made
 
 
-@lru_cache(2**16)
+@lru_cache(2**16, typed=True)
 def _made_time(text: str, precision: int, julian: bool, make: Make[Made]) -> Made:
     """Turns a point in time into xsd:dateTime, in which the year before 1 is 0 (where a date is known to the year); unknown months
     and days become the first. Dates repeat, so the last ones are remembered.
