@@ -43,10 +43,10 @@ SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
 LARGE = 200_000
 """Graphs with more entities train narrower embeddings, row by row, with other queries in every epoch."""
-QUESTIONS_OF_LARGE = 400_000
-"""The number of questions per epoch of the one-hop predictor of such a graph: it is validated after each."""
-ENCODER_SHARE = 0.5
-"""The encoder's share of the training time; the one-hop predictor has the rest."""
+ONE_HOP_OF_LARGE = ("train.questions_per_epoch=2000000", "train.batch=1024", "train.candidates=1024")
+"""The settings of its one-hop predictor: it is validated after each epoch, and with fewer negatives it learns more questions."""
+ENCODER_SHARE, ENCODER_SHARE_OF_LARGE = 0.5, 0.25
+"""The encoder's share of the training time; the one-hop predictor has the rest. In large graphs it is what learns most."""
 LEAST_TRAINING = 0.2
 """The minimum share of the time for training, even if sampling and calibration leave less."""
 HELD_OUT = 0.05
@@ -143,7 +143,7 @@ def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0, queries: int
     drawn, asked = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"], []
     if len(graph.entities) > LARGE:
         size = ["model.width=64", "train.optimizer=rows"]
-        drawn, asked = [*drawn, "train.redraw=true"], [f"train.questions_per_epoch={QUESTIONS_OF_LARGE}"]
+        drawn, asked = [*drawn, "train.redraw=true"], list(ONE_HOP_OF_LARGE)
     encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
     return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size, *asked])
 
@@ -238,7 +238,8 @@ def _fit_models(
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
     note(SAMPLING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
-    reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
+    encoding = training * (ENCODER_SHARE if len(run.graph.entities) <= LARGE else ENCODER_SHARE_OF_LARGE)
+    reached = _train(run, lesson, encoding, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
 
@@ -246,10 +247,11 @@ def _fit_models(
     started = time.perf_counter()
     index_large((run, predictor), seed)
     add_rules(predictor)
-    # Trained models follow more candidates than untrained ones, and the machine may be busier by now: measure again.
-    costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
+    calibrated_on = validation  # calibration ends in time; in large graphs, measuring it first takes a minute
+    if len(run.graph.entities) <= LARGE:  # trained models follow more candidates, and the machine may be busier by now: measure again
+        costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
+        calibrated_on, _ = calibration_queries(validation, costs, budget - (time.perf_counter() - began))
     left = budget - (time.perf_counter() - began)
-    calibrated_on, _ = calibration_queries(validation, costs, left)
 
     def calibrated(share: float) -> None:
         note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
