@@ -140,3 +140,18 @@ def test_ids_of_any_integer_type_are_looked_up_without_overflow(kind):
 def test_membership_in_an_ascending_array_is_that_of_a_set(values, among):
     found = is_among(np.array(values, np.int64), np.array(sorted(among), np.int64))
     assert found.tolist() == [value in among for value in values]
+
+
+def test_many_nodes_at_once_are_looked_up_as_one_by_one():
+    random = np.random.default_rng(0)
+    triples = {(f"e{h:02d}", f"r{r}", f"e{t:02d}") for h, r, t in zip(*random.integers(0, [40, 3, 40], (90, 3)).T, strict=True)}
+    graph = graph_of([Statement(*triple) for triple in sorted(triples)])
+    known = graph.known(["train"])
+    nodes, relations = random.integers(0, len(graph.entities), 600).astype(np.int32), random.integers(0, 3, 600)
+    for side, column in (("head", graph.head), ("tail", graph.tail)):
+        expected = [int(((column == node) & (graph.relation == relation)).sum()) for node, relation in zip(nodes, relations, strict=True)]
+        assert known.counts(side, nodes, relations).tolist() == expected
+        found, rows = known.draw(side, nodes, random)
+        assert found.tolist() == [place for place, node in enumerate(nodes) if node in column]
+        assert (column[rows] == nodes[found]).all()
+        assert len(set(rows.tolist())) > len(set(nodes.tolist()))  # not always the first statement of a node

@@ -43,22 +43,18 @@ SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
 LARGE = 200_000
 """Graphs with more entities train narrower embeddings, row by row, with other queries in every epoch."""
-QUESTIONS_OF_LARGE = 400_000
-"""The number of questions per epoch of the one-hop predictor of such a graph: it is validated after each."""
-ENCODER_SHARE = 0.5
-"""The encoder's share of the training time; the one-hop predictor has the rest."""
-LEAST_TRAINING = 0.2
-"""The minimum share of the time for training, even if sampling and calibration leave less."""
-HELD_OUT = 0.05
-"""The share of train statements that become the validation split of a graph without one."""
+ONE_HOP_OF_LARGE = ("train.questions_per_epoch=2000000", "train.batch=1024", "train.candidates=1024")
+"""The settings of its one-hop predictor: it is validated after each epoch, and with fewer negatives it learns more questions."""
+ENCODER_SHARE, ENCODER_SHARE_OF_LARGE = 0.5, 0.25
+"""The encoder's share of the training time; the one-hop predictor has the rest. In large graphs it is what learns most."""
+LEAST_TRAINING, HELD_OUT = 0.2, 0.05
+"""The minimum share of the time for training, and the share of train statements that become the validation split of a graph without one."""
 VALIDATION_SHARE, VALIDATION_SHARE_OF_LARGE = 0.03, 0.01
 """The share of the time that one validation of a model may take: a short fit validates on fewer queries. Large graphs have many epochs."""
 CALIBRATION_SHARE = 0.25
 """The share of the time for rules, indexes and calibration: if all validation queries take longer, it is fitted on fewer."""
-LEAST_CALIBRATION = 5
-"""The minimum number of validation queries per shape and direction for calibration, even then."""
-PROBED = 8
-"""The number of queries per shape on which the cost of validation and calibration is measured."""
+LEAST_CALIBRATION, PROBED = 5, 8
+"""The least validation queries per shape and direction for calibration, even then, and those per shape on which its cost is measured."""
 
 SAMPLING, ENCODER, ONE_HOP, CALIBRATING = "sampling queries", "training the encoder", "training the one-hop predictor", "calibrating"
 """The stages of a fit, in their order."""
@@ -143,7 +139,7 @@ def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0, queries: int
     drawn, asked = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"], []
     if len(graph.entities) > LARGE:
         size = ["model.width=64", "train.optimizer=rows"]
-        drawn, asked = [*drawn, "train.redraw=true"], [f"train.questions_per_epoch={QUESTIONS_OF_LARGE}"]
+        drawn, asked = [*drawn, "train.redraw=true"], list(ONE_HOP_OF_LARGE)
     encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
     return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size, *asked])
 
@@ -222,7 +218,8 @@ def _fit_models(
     untrained_one_hop = PredictorScorer(predictor.new_predictor().eval())
     most = max(map(len, validation.values()), default=1)
     encoder_validation = _encoder_validation(untrained, run.graph, validation)
-    share = (VALIDATION_SHARE if len(run.graph.entities) <= LARGE else VALIDATION_SHARE_OF_LARGE) * budget
+    is_large = len(run.graph.entities) > LARGE
+    share = (VALIDATION_SHARE_OF_LARGE if is_large else VALIDATION_SHARE) * budget
     validated = max(1, min(most, int(most * share / max(encoder_validation, 1e-9))))
     encoder_validation *= validated / most
     wanted = predictor.recipe.train.validation_questions
@@ -230,7 +227,7 @@ def _fit_models(
     lesson, questions = QueryLesson(run, queries, _first(validation, validated)), PredictLesson(predictor, statements)
     baselines = lesson.baseline().get("average"), questions.baseline().get("average")
     calibration = CALIBRATION_SHARE * budget
-    if len(run.graph.entities) <= LARGE:  # beyond, an untrained model is several times as slow as a trained one, which has an index
+    if not is_large:  # beyond, an untrained model is several times as slow as a trained one, which has an index
         costs = calibration_costs(untrained, untrained_one_hop, run.graph, validation)
         _, calibration = calibration_queries(validation, costs, calibration)
     del untrained, untrained_one_hop  # in large graphs they take as much memory as the models
@@ -238,7 +235,8 @@ def _fit_models(
     training = max(budget - drawing - calibration, budget * LEAST_TRAINING)
     counts = {"queries": sum(map(len, queries.values())), "validation_queries": sum(map(len, validation.values()))}
     note(SAMPLING, {"progress": 1.0, "seconds": drawing, **counts, "training_seconds": training, "calibration_seconds": calibration})
-    reached = _train(run, lesson, training * ENCODER_SHARE, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
+    encoding = training * (ENCODER_SHARE_OF_LARGE if is_large else ENCODER_SHARE)
+    reached = _train(run, lesson, encoding, encoder_validation, baselines[0], resume, partial(note, ENCODER), memory)
     left = max(training - reached.seconds, training * LEAST_TRAINING)
     _train(predictor, questions, left, predictor_validation, baselines[1], resume, partial(note, ONE_HOP), memory)
 
@@ -246,14 +244,15 @@ def _fit_models(
     started = time.perf_counter()
     index_large((run, predictor), seed)
     add_rules(predictor)
-    # Trained models follow more candidates than untrained ones, and the machine may be busier by now: measure again.
-    costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
-    left = budget - (time.perf_counter() - began)
-    calibrated_on, _ = calibration_queries(validation, costs, left)
+    calibrated_on = validation
+    if not is_large:  # trained models follow more candidates, and the machine may be busier by now: measure again
+        costs = calibration_costs(run.scorer(), predictor.scorer(), run.graph, validation)
+        calibrated_on, _ = calibration_queries(validation, costs, budget - (time.perf_counter() - began))
 
     def calibrated(share: float) -> None:
         note(CALIBRATING, {"progress": share, "seconds": time.perf_counter() - started})
 
+    left = budget - (time.perf_counter() - began)
     return calibrate(run, predictor, calibrated_on, seed=seed, step=calibrated, seconds=left)
 
 

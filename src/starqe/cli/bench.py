@@ -236,6 +236,7 @@ def scale(
     seconds: Annotated[float, typer.Option(help="How long is trained at each size.")] = 60.0,
     limit: Annotated[float, typer.Option(help="The minutes that a step may take; then it is ended, and its row says so.")] = 15.0,
     steps: Annotated[str | None, typer.Option(help="Names of steps, separated by commas; all if left out.")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds over all sizes; the fastest of each step counts.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Plot cost against size to this file.")] = None,
     threads: Annotated[int, typer.Option(help="Number of threads.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides the worlds and everything that is random.")] = 0,
@@ -246,7 +247,7 @@ def scale(
     from starqe.bench.scale.growth import bench_scale, plot_scale
 
     counts, only = _numbers(entities, "--entities"), steps.split(",") if steps else []
-    rows = bench_scale(work, counts, seconds, limit, seed, threads, only, lambda line: print(line, file=sys.stderr, flush=True))
+    rows = bench_scale(work, counts, seconds, limit, seed, threads, only, rounds, lambda line: print(line, file=sys.stderr, flush=True))
     if plot:
         plot_scale(rows, plot)
     columns = ("entities", "step", "units", "cpu_us_per_unit", "cpu_seconds", "seconds", "peak_mb", "disk_mb")

@@ -46,6 +46,27 @@ def test_steps_that_were_measured_are_not_measured_again(quick, tmp_path):
     assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_sizes_take_turns_and_the_fastest_round_counts(quick, tmp_path, monkeypatch):
+    costs, run = iter([2.0, 3.0, 7.0, 1.0, 5.0, 4.0]), growth.subprocess.run
+
+    def timed(arguments: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+        done = run(arguments, **more)
+        found = json.loads(done.stdout.splitlines()[-1])
+        return subprocess.CompletedProcess(arguments, 0, json.dumps({**found, "cpu_us_per_unit": next(costs)}), "")
+
+    monkeypatch.setattr(growth.subprocess, "run", timed)
+    rows = bench_scale(tmp_path, [1_000, 2_000], only=["write", "draw"], rounds=2)
+    assert quick == ["write 1000", "draw 1000", "write 2000", "draw 2000", "draw 1000", "draw 2000"]
+    assert {(row["entities"], row["step"]): row["cpu_us_per_unit"] for row in rows} == {
+        (1_000, "write"): 2.0,
+        (1_000, "draw"): 3.0,
+        (2_000, "write"): 7.0,
+        (2_000, "draw"): 1.0,
+    }
+    assert [row["cpu_us_per_unit"] for row in bench_scale(tmp_path, [2_000], only=["draw"], rounds=2)] == [7.0, 1.0]
+    assert len(quick) == 6  # nothing again
+
+
 def test_a_step_over_the_limit_is_ended_and_the_others_go_on(quick, tmp_path):
     rows = {row["step"]: row for row in bench_scale(tmp_path, [3_000], limit=0.5)}
     assert rows["draw"]["timed_out"]
@@ -67,7 +88,7 @@ def test_a_large_world_is_not_asked_by_a_short_training(quick, tmp_path):
 def test_wrong_numbers_and_steps_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"steps are write, import, .*; found 'dance'"):
         bench_scale(tmp_path, [1_000], only=["dance"])
-    with pytest.raises(InputError, match="threads 1 or more, found 60 s, 15 min and 0"):
+    with pytest.raises(InputError, match="threads and rounds 1 or more, found 60 s, 15 min, 0 and 1"):
         bench_scale(tmp_path, [1_000], threads=0)
 
 

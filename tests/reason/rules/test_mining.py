@@ -11,9 +11,9 @@ from starqe.reason.rules.rule_table import Rules
 from tests.queries.strategies import random_statements
 
 
-def counted(graph: Graph) -> dict[str, tuple[int, int]]:
+def counted(graph: Graph, seed: int = 0) -> dict[str, tuple[int, int]]:
     """The rules in words, with how often each was right, and how often it said something."""
-    rules = mine(graph.known(["train"]))
+    rules = mine(graph.known(["train"]), seed)
     return {rules.words(rule): (int(rules.support[rule]), int(rules.body[rule])) for rule in range(len(rules))}
 
 
@@ -116,3 +116,11 @@ def test_equal_seeds_give_equal_rules_and_large_graphs_are_counted_on_a_part(tow
     part = counted(towns)
     assert part != whole
     assert all(body <= whole[words][1] for words, (_, body) in part.items() if words.startswith("if"))
+
+
+def test_shared_values_are_counted_on_all_entities_of_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = [Statement(f"p{i}", "livesIn", "Town") for i in range(9)] + [Statement(f"p{i}", "worksFor", "Firm") for i in range(6)]
+    graph = graph_of(train=people)
+    monkeypatch.setattr("starqe.reason.rules.mining.COUNTED", 4)
+    # Of 9 that live in Town, 6 work for someone, and all of these for Firm: no seed may leave any of them out.
+    assert all(counted(graph, seed)["if X - livesIn - Town, then X - worksFor - Firm"] == (6, 6) for seed in range(5))

@@ -25,12 +25,13 @@ LEAST_CONFIDENCE = 0.01
 Z = 1.645
 """The lower bound is below the true confidence in 95 of 100 cases."""
 COUNTED = 1_000_000
-"""In larger graphs, rules are counted on random entities that have this number of steps together."""
+"""In larger graphs, paths are counted on random entities that have this number of steps together."""
 
-# ``step(row, k, x, y)`` has all steps, ``narrow`` those that rules take, ``counted`` the entities that rules are counted on, and ``asks``
-# the kinds of steps from each of them, with the first and the last statement that has one.
+# ``step(row, k, x, y)`` has all steps, ``narrow`` those that rules take, ``counted`` the entities that paths are counted on, and ``asks``
+# the kinds of steps from each entity, with the first and the last statement that has one. Few entities have the values that a shared-value
+# rule names, so these rules are counted on all entities.
 _TABLES = """
-CREATE TABLE asks AS SELECT k AS h, x, min(row) AS one, max(row) AS other FROM step SEMI JOIN counted USING (x) GROUP BY k, x;
+CREATE TABLE asks AS SELECT k AS h, x, min(row) AS one, max(row) AS other FROM step GROUP BY k, x;
 CREATE TABLE asked AS SELECT step.* FROM step SEMI JOIN counted USING (x);
 CREATE TABLE start AS SELECT narrow.* FROM narrow SEMI JOIN counted USING (x);
 """
@@ -66,17 +67,17 @@ GROUP BY h, k, l
 """
 
 _SHARED_VALUES = """
-CREATE TABLE often AS SELECT k, y FROM start GROUP BY k, y HAVING count(DISTINCT x) >= $least;
+CREATE TABLE often AS SELECT k, y FROM narrow GROUP BY k, y HAVING count(DISTINCT x) >= $least;
 CREATE TABLE shared AS
 SELECT a.k AS h, b.k AS k, b.y AS value, a.y AS answer, count(DISTINCT a.x) AS support
-FROM (SELECT start.* FROM start SEMI JOIN often USING (k, y)) a
-JOIN (SELECT start.* FROM start SEMI JOIN often USING (k, y)) b ON a.x = b.x AND a.row <> b.row
+FROM (SELECT narrow.* FROM narrow SEMI JOIN often USING (k, y)) a
+JOIN (SELECT narrow.* FROM narrow SEMI JOIN often USING (k, y)) b ON a.x = b.x AND a.row <> b.row
 GROUP BY a.k, b.k, b.y, a.y HAVING support >= $least;
 CREATE TABLE shared_body AS
-SELECT found.h AS h, found.k AS k, value, count(DISTINCT start.x) AS body
+SELECT found.h AS h, found.k AS k, value, count(DISTINCT narrow.x) AS body
 FROM (SELECT DISTINCT h, k, value FROM shared) found
-JOIN start ON start.k = found.k AND start.y = found.value JOIN asks ON asks.h = found.h AND asks.x = start.x
-WHERE NOT (asks.one = start.row AND asks.other = start.row)
+JOIN narrow ON narrow.k = found.k AND narrow.y = found.value JOIN asks ON asks.h = found.h AND asks.x = narrow.x
+WHERE NOT (asks.one = narrow.row AND asks.other = narrow.row)
 GROUP BY found.h, found.k, value;
 """
 
