@@ -41,6 +41,12 @@ def test_look_ups_by_head_tail_relation_and_qualifier():
     assert len(known) == 4
 
 
+@pytest.mark.parametrize("node", [-2, -1, 5, 2**40])
+def test_a_node_that_the_graph_does_not_have_has_no_statements(node):
+    known = GRAPH.known(SPLITS)
+    assert known.by_head(node).tolist() == known.by_tail(node).tolist() == known.by_head(node, Q).tolist() == []
+
+
 def test_the_test_split_is_seen_only_when_it_is_named():
     assert not GRAPH.known(["train", "valid"]).holds(C, Q, A)
     assert GRAPH.known(["test"]).holds(C, Q, A)

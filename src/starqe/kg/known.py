@@ -57,6 +57,8 @@ class Known:
 
     def at(self, side: Side, node: int, relation: int | None = None) -> IntArray:
         """Returns the statements with this node on this side (and relation)."""
+        if not 0 <= node < self.graph.value_count:
+            return self.rows[:0]
         if relation is None:
             starts, rows = self._head_index if side == "head" else self._tail_index
             return rows[starts[node] : starts[node + 1]]
