@@ -15,7 +15,7 @@ from starqe.serve.running.memory import PER_LITERAL, PER_NAME, PER_PAIR, PER_STA
 
 
 def test_an_estimate_counts_names_statements_pairs_weights_and_buffers(askable_run, answerer):
-    graph, settings = answerer.graph, ServeSettings()
+    graph, settings = answerer.graph, ServeSettings(helpers=0)
     found = estimate(askable_run, None, settings)
     labels = sum(len(by_id) for vocabulary in (graph.entities, graph.relations) for by_id in vocabulary.labels.values())
     names = len(graph.entities) + len(graph.relations) + labels
