@@ -3,10 +3,11 @@ import pytest
 import torch
 from tests.places import WD50K
 
-from starqe.errors import InputError
+from starqe.errors import InputError, UnsupportedError
 from starqe.kg import SPLITS, Graph, Statement, graph_of, import_graph
-from starqe.measure.links import LINKS, _Candidates, link_rows, rank_links, some_statements
-from starqe.queries.gaps import POSITIONS, Gaps
+from starqe.kg.literal import INTEGER, Literal
+from starqe.measure.links import LINKS, _Candidates, link_rows, questions_for, rank_links, some_statements
+from starqe.queries.gaps import POSITIONS, VALUE, Gaps, queries_of, with_gap
 
 GRAPH = graph_of(
     train=[
@@ -95,8 +96,35 @@ def test_progress_is_reported_of_both_directions():
     assert steps == [("tail", 1, 1), ("head", 1, 1)]
 
 
+def test_every_entity_is_asked_for_and_values_that_are_given_compete():
+    pairs = {split: (("q", "z"), ("q", value)) for split, value in (("train", "y"), ("valid", "c"), ("test", "d"))}
+    graph = graph_of(**{split: [Statement("a", "r", "b", of_split)] for split, of_split in pairs.items()})
+    scorer = Fixed(graph, a=0.9, b=0.1, c=0.7, d=0.5, y=0.8, z=0.6)
+    rows = link_rows(scorer, graph, "every-entity", replicates=0)
+    assert scorer.asked == ["tail", "head", "value", "value"]
+    assert {row.shape: row.n for row in rows if row.metric == "MRR"} == {"tail": 1, "head": 1, "value": 2, "average": 4, "all": 4}
+    # (a r b, q ?, q d): only z, behind a, y, c; (a r b, q z, q ?): d, behind a and the given z, but y and c are filtered.
+    assert value(rows, "value", "MRR") == pytest.approx(100 * (1 / 4 + 1 / 3) / 2)
+    assert value(rows, "tail", "MR") == 6
+    assert value(rows, "head", "MR") == 1
+    assert value(rows, "all", "MRR") == pytest.approx(100 * (1 / 6 + 1 + 1 / 4 + 1 / 3) / 4)
+
+
+def test_values_that_are_literals_are_not_asked_for():
+    year = Literal("1921", INTEGER)
+    graph = graph_of(train=[Statement("a", "r", "b", (("in", "c"), ("since", year)))], test=[Statement("b", "r", "a", (("since", year),))])
+    statements, pair = questions_for(graph, graph.known(SPLITS).rows, "value")
+    assert [graph.statement(int(row)).pairs[place] for row, place in zip(statements, pair, strict=True)] == [("in", "c")]
+
+
+def test_an_executor_is_not_asked_for_values():
+    gaps = with_gap(GRAPH, np.array([0]), VALUE, hidden=np.array([0]))
+    with pytest.raises(UnsupportedError, match="ask for heads and tails, found a question for the value"):
+        queries_of(gaps)
+
+
 def test_what_does_not_exist_is_refused():
-    with pytest.raises(InputError, match="protocols of link prediction are published, ours, found 'paper'"):
+    with pytest.raises(InputError, match="protocols of link prediction are published, ours, every-entity, found 'paper'"):
         link_rows(SCORER, GRAPH, "paper")
     with pytest.raises(InputError, match="found none in test"):
         link_rows(SCORER, graph_of(train=[Statement("a", "r", "b")]), "ours")

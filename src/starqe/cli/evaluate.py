@@ -34,7 +34,8 @@ def evaluate(
         typer.Option(help="What ranks; if left out, the run's model, or with --links its predictor of single facts. All know train only."),
     ] = None,
     links: Annotated[
-        Literal["published", "ours"] | None, typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked.")
+        Literal["published", "ours", "every-entity"] | None,
+        typer.Option(help="Link prediction instead, by this protocol: ends of statements are ranked, or every entity, values included."),
     ] = None,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Predict numbers and dates instead, next to the median of each relation.")
@@ -209,11 +210,12 @@ class _OneHop:
 def _links(run: "AnyRun", by: str, protocol: str, split: str, limit: int | None) -> list["Row"]:
     """Ranks the ends of statements, and shows the progress."""
     from starqe.learn import EncoderScorer
-    from starqe.measure.links import ENDS, link_rows, some_statements
+    from starqe.measure.links import LINKS, link_rows, questions_for, some_statements
     from starqe.reason.predictor.scorer import PredictorScorer
 
     graph = one_hop_predictor(run).learned if by == "predictor" else run.graph
-    total = len(ENDS) * len(some_statements(graph, split, limit))
+    statements = some_statements(graph, split, limit)
+    total = sum(len(questions_for(graph, statements, part)[0]) for part in LINKS[protocol].parts)
     asked: GapScorer
     if by == "rules":
         asked = rules_of(one_hop_predictor(run))

@@ -1,4 +1,4 @@
-"""Link prediction: ranks the tails and heads of held-out statements, by two protocols.
+"""Link prediction: ranks the entities of held-out statements, by the protocols of `LINKS`.
 
 B questions · V entities.
 """
@@ -19,7 +19,7 @@ from starqe.measure.metrics import Accumulator
 from starqe.measure.ranks import filtered_ranks
 from starqe.measure.rows import Row, report
 from starqe.queries.exact.entailed import Entailed
-from starqe.queries.gaps import HEAD, TAIL, Gaps, with_gap
+from starqe.queries.gaps import HEAD, TAIL, VALUE, Gaps, with_gap
 from starqe.ragged import IntArray, Ragged
 from starqe.seed import generator
 
@@ -50,6 +50,11 @@ class GapTable(Protocol):
         """Scores all entities as the missing part of statements."""
 
 
+ENDS = ("tail", "head")
+PARTS = {"tail": TAIL, "head": HEAD, "value": VALUE}
+"""What can be asked for: the ends of a statement, and the value of each of its qualifier pairs."""
+
+
 @dataclass(frozen=True)
 class LinkProtocol:
     """Which entities compete with the one in the statement."""
@@ -58,16 +63,17 @@ class LinkProtocol:
     """Whether other answers are filtered only if their statement has the same set of pairs, or whenever it has all the given ones."""
     ends_only: bool
     """Whether entities that occur only in qualifiers are excluded from the candidates."""
+    parts: tuple[str, ...] = ENDS
+    """What is asked for, keys of `PARTS`; in the rows they take the place of shapes."""
 
 
 LINKS: Mapping[str, LinkProtocol] = {
     "published": LinkProtocol(same_pairs=True, ends_only=True),
     "ours": LinkProtocol(same_pairs=False, ends_only=False),
+    "every-entity": LinkProtocol(same_pairs=True, ends_only=False, parts=(*ENDS, "value")),
 }
-"""The protocols: that of the published results of link prediction with qualifiers, and one that follows the meaning of qualifiers."""
-
-ENDS = {"tail": TAIL, "head": HEAD}
-"""The missing ends; in the rows they take the place of shapes."""
+"""The protocols: that of the published results for heads and tails with qualifiers, one that follows the meaning of qualifiers, and that
+of the published results for every entity of a statement, qualifier values included."""
 
 
 def link_rows(
@@ -82,9 +88,9 @@ def link_rows(
     replicates: int = 200,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Asks for the tail and the head of every statement of a split, all qualifiers given; returns all metrics.
+    """Asks for the parts of every statement of a split that the protocol names, all else given; returns all metrics.
 
-    Every statement counts once in each direction: ``all`` is the mean over both. Other answers in any split do not compete.
+    Every question counts the same: of the ends, ``all`` is the mean over both. Other answers in any split do not compete.
     Ranks among equal scores are realistic. A question has one ranked answer, so micro and macro averages are the same.
 
     Args:
@@ -132,25 +138,46 @@ def rank_links(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Accumulator]:
-    """Ranks the tails and heads of statements; answers that are known in the given splits do not compete."""
+    """Ranks the missing entities of statements; answers that are known in the given splits do not compete."""
     entailed = Entailed(graph.known(splits))
     candidates = _Candidates(graph, protocol.ends_only)
     batch = batch_for(len(graph.entities), BATCH)
     scores = torch.empty(batch, len(graph.entities))  # (B, V), for all batches
-    sums = {name: Accumulator(replicates, seed, name) for name in ENDS}
-    for name, position in ENDS.items():
-        for start in range(0, len(rows), batch):
-            asked = rows[start : start + batch]
-            gaps = with_gap(graph, asked, position)
-            own = Ragged(np.arange(len(asked) + 1), getattr(graph, name)[asked])
+    sums = {name: Accumulator(replicates, seed, name) for name in protocol.parts}
+    for name in protocol.parts:
+        asked, pair = questions_for(graph, rows, name)
+        for start in range(0, len(asked), batch):
+            gaps, answer = _with_answer(graph, asked[start : start + batch], name, pair[start : start + batch])
+            own = Ragged(np.arange(len(gaps) + 1), answer)
             others = entailed.answers(gaps, exactly=protocol.same_pairs)
             others = others.where(others.items < len(graph.entities))  # a literal does not compete
-            found = scorer.entity_scores(gaps, scores[: len(asked)])
+            found = scorer.entity_scores(gaps, scores[: len(gaps)])
             ranks = filtered_ranks(candidates.scores(found), candidates.places(own), candidates.places(others))
             sums[name].add(ranks, own.counts)
             if progress:
-                progress(name, start + len(asked), len(rows))
+                progress(name, start + len(gaps), len(asked))
     return sums
+
+
+def questions_for(graph: Graph, rows: IntArray, part: str) -> tuple[IntArray, IntArray]:
+    """Returns the statement of each question for a part of these statements, and which of its pairs lacks the value, if a value does.
+
+    Every statement is asked for its ends, and for each of its values that is an entity.
+    """
+    if PARTS[part] != VALUE:
+        return rows, np.zeros(len(rows), np.int64)
+    pairs = graph.pairs.take(rows)
+    entities = np.flatnonzero(pairs.items[:, 1] < len(graph.entities))
+    return rows[pairs.owner[entities]], (np.arange(len(pairs.items)) - pairs.offsets[pairs.owner])[entities]
+
+
+def _with_answer(graph: Graph, rows: IntArray, part: str, pair: IntArray) -> tuple[Gaps, IntArray]:
+    """Returns statements that lack a part, and what they lack."""
+    if PARTS[part] != VALUE:
+        return with_gap(graph, rows, PARTS[part]), getattr(graph, part)[rows]
+    pairs = graph.pairs.take(rows)
+    hidden = pairs.offsets[:-1] + pair
+    return with_gap(graph, rows, VALUE, hidden=hidden), pairs.items[hidden, 1]
 
 
 class _Candidates:

@@ -137,7 +137,15 @@ def gaps_of(table: QueryTable, rows: IntArray | Sequence[int]) -> Gaps:
 
 
 def queries_of(gaps: Gaps) -> QueryTable:
-    """Returns statements that all lack their tail, or all lack their head, as queries of one edge."""
+    """Returns statements that all lack their tail, or all lack their head, as queries of one edge.
+
+    Raises:
+        UnsupportedError: One lacks something else.
+    """
+    if lost := gaps.position[~np.isin(gaps.position, (HEAD, TAIL))].tolist():
+        raise UnsupportedError(
+            f"queries of one edge ask for heads and tails, found a question for the {POSITIONS[lost[0]]}. Ask a predictor"
+        )
     backward = bool((gaps.position == HEAD).all())
     given = gaps.tail if backward else gaps.head
     return one_hop_table("tail" if backward else "head", given, gaps.relation, gaps.pairs, gaps.answers)

@@ -49,7 +49,7 @@ class Entailed:
         fits = self._with_pairs(gaps, row, statement, exactly)
         row, statement = row[fits], statement[fits]
         if position == VALUE:
-            return self._values(gaps, row, statement)
+            return self._values(gaps, row, statement, exactly)
         answer = getattr(self._graph, POSITIONS[position])[statement]
         # The index is sorted by answer within a key, so that equal ones are adjacent.
         fresh = np.ones(len(row), bool)
@@ -63,8 +63,8 @@ class Entailed:
         fits = self._known.have_pairs(statement, first, last, gaps.pair_relation, gaps.pair_value, missing)
         return fits & (last - first == self._graph.pairs.counts[statement]) if exactly else fits
 
-    def _values(self, gaps: Gaps, row: IntArray, statement: IntArray) -> tuple[IntArray, IntArray]:
-        """Returns the values that the matching statements have for the relation of the open pair."""
+    def _values(self, gaps: Gaps, row: IntArray, statement: IntArray, exactly: bool) -> tuple[IntArray, IntArray]:
+        """Returns the values that the matching statements have for the relation of the open pair (exactly: besides those given for it)."""
         open_relation = np.full(len(gaps), MISSING, np.int64)
         open_pairs = gaps.pair_value == MISSING
         open_relation[gaps.pairs.owner[open_pairs]] = gaps.pair_relation[open_pairs]
@@ -73,6 +73,10 @@ class Entailed:
         fits = pairs.items[:, 0] == open_relation[row]
         width = self._graph.value_count
         codes = np.unique(row[fits] * width + pairs.items[fits, 1])
+        if exactly:
+            owner, value = gaps.pairs.owner, gaps.pair_value.astype(np.int64)
+            given = (value != MISSING) & (gaps.pair_relation == open_relation[owner])
+            codes = np.setdiff1d(codes, owner[given] * width + value[given], assume_unique=False)
         return codes // width, (codes % width).astype(np.int32)
 
     def _codes(self, position: int, columns: object, rows: IntArray) -> IntArray:

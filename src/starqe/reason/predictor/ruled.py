@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from starqe.kg import Graph
-from starqe.measure.links import ENDS, GapRetriever, GapScorer, some_statements
+from starqe.measure.links import ENDS, PARTS, GapRetriever, GapScorer, some_statements
 from starqe.measure.ranks import filtered_ranks, ranks_among
 from starqe.measure.retrieval import DENSE
 from starqe.queries.exact.entailed import Entailed
@@ -54,10 +54,10 @@ def fit_rule_weight(scorer: GapScorer, book: RuleBook, graph: Graph, seed: int =
     """
     rows = some_statements(graph, "valid", STATEMENTS, seed)
     entailed, sums = Entailed(graph.known(["train", "valid"])), np.zeros(STEPS)
-    for name, position in ENDS.items():
+    for name in ENDS:
         for start in range(0, len(rows), BATCH):
             asked = rows[start : start + BATCH]
-            gaps, own = with_gap(graph, asked, position), getattr(graph, name)[asked]
+            gaps, own = with_gap(graph, asked, PARTS[name]), getattr(graph, name)[asked]
             if len(graph.entities) > DENSE and isinstance(scorer, GapRetriever):
                 sums += _listed(scorer, book, gaps, own, entailed.answers(gaps))
             else:
