@@ -8,7 +8,7 @@ import torch
 from starqe.errors import ConfigError
 from starqe.kg import Statement, graph_of
 from starqe.learn import Run, preset, run
-from starqe.learn.device import device_of, training_device
+from starqe.learn.device import device_of, products_as, training_device
 from starqe.model import SIMILARITY, Encoder
 from starqe.model.similarity import EntityRows
 from starqe.reason.predictor.presets import recipe_of
@@ -33,6 +33,16 @@ def test_cuda_that_is_not_there_is_refused_for_training_and_done_without_for_use
     with pytest.raises(ConfigError, match=r"needs a CUDA device, and torch finds none\. Set device=auto or device=cpu"):
         training_device(recipe)
     assert device_of(recipe).type == "cpu"
+
+
+def test_the_precision_of_products_is_what_it_was_after_a_step() -> None:
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    with pytest.raises(ZeroDivisionError), products_as("bfloat16"):
+        _ = 1 / 0
+    assert settings.fp32_precision == before
+    with products_as("bfloat16"), products_as("float32"):
+        assert settings.fp32_precision == "ieee"
 
 
 def test_whatever_loads_a_model_puts_it_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_values_that_are_literals_are_not_asked_for():
     year = Literal("1921", INTEGER)
     graph = graph_of(train=[Statement("a", "r", "b", (("in", "c"), ("since", year)))], test=[Statement("b", "r", "a", (("since", year),))])
     statements, pair = questions_for(graph, graph.known(SPLITS).rows, "value")
-    assert [graph.statement(int(row)).pairs[place] for row, place in zip(statements, pair, strict=True)] == [("in", "c")]
+    assert [graph.statement(int(row)).qualifiers[place] for row, place in zip(statements, pair, strict=True)] == [("in", "c")]
 
 
 def test_an_executor_is_not_asked_for_values():

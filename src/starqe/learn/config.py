@@ -27,6 +27,8 @@ class LoopConfig(Section):
     """How entity embeddings are trained: by Adam, or row by row, with sampled negatives, in float16, and two numbers of state per row."""
     mapped: bool = False
     """With "rows": whether the embeddings are in files that are mapped into memory, so that they may be larger than the memory."""
+    products: Literal["float32", "bfloat16"] = "float32"
+    """The precision of products in training on the CPU: with bfloat16 their inputs are rounded where the processor is faster then."""
     learning_rate: float = pydantic.Field(default=1e-3, gt=0)
     """The highest learning rate of Adam."""
     embedding_rate: float = pydantic.Field(default=1.0, gt=0)
@@ -88,8 +90,6 @@ class TrainConfig(LoopConfig):
     """Whether these are sampled anew for every epoch."""
     drop_last: bool = False
     """Whether the last batch of an epoch is left out if it is not full; an epoch has at least one batch."""
-    products: Literal["float32", "bfloat16"] = "float32"
-    """The precision of products in training on the CPU, except for scores; bfloat16 needs a processor that has it, else float32 is used."""
     validation_queries: int = pydantic.Field(default=500, ge=0)
     """The number of validation queries per shape that are ranked after each epoch; 0 keeps the last weights."""
     choose_by: Literal["MRR", "pooled Hits@10"] = "MRR"

@@ -1,9 +1,13 @@
 """The device of models: the CPU, or CUDA."""
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
 import torch
 
 from starqe.errors import ConfigError
-from starqe.learn.config import AnyRecipe, Recipe
+from starqe.learn.config import AnyRecipe
 
 
 def training_device(recipe: AnyRecipe) -> torch.device:
@@ -22,7 +26,29 @@ def device_of(recipe: AnyRecipe) -> torch.device:
     return torch.device("cpu" if recipe.device == "cpu" or not torch.cuda.is_available() else "cuda")
 
 
-def shortens(recipe: Recipe) -> bool:
-    """Returns whether products of a training are computed in bfloat16 on the CPU: if the recipe wants it, and the processor has it."""
+def has_short_products() -> bool:
+    """Returns whether this processor multiplies bfloat16 faster than float32, and this torch can be told to."""
     tests = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    return recipe.train.products == "bfloat16" and any(test() for test in tests if test)
+    return _products() is not None and any(test() for test in tests if test)
+
+
+def _products() -> Any:
+    """Returns the settings of products on the CPU; None in versions of torch that have none."""
+    return getattr(torch.backends.mkldnn, "matmul", None)
+
+
+@contextlib.contextmanager
+def products_as(wanted: Literal["float32", "bfloat16"]) -> Iterator[None]:
+    """Computes products of float32 on the CPU with inputs rounded to bfloat16, if that is wanted and the processor has it; else exactly.
+
+    Sums and results are float32 all the same, so that nothing else changes. Products that begin in a backward pass are included.
+    """
+    if (settings := _products()) is None:
+        yield
+        return
+    before = settings.fp32_precision
+    settings.fp32_precision = "bf16" if wanted == "bfloat16" and has_short_products() else "ieee"
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before

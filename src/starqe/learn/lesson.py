@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from starqe.errors import QueryError
 from starqe.learn.columns import MOST_ANSWERS, draw
 from starqe.learn.config import LoopConfig
-from starqe.learn.device import shortens
 from starqe.learn.loss import ScoreLoss, buffer_rows
 from starqe.learn.run import Run, RunFolder
 from starqe.learn.scorer import EncoderScorer
@@ -91,8 +90,7 @@ class QueryLesson:
         self.per_epoch, self.steps_per_epoch = self.queries.per_epoch, self.queries.steps_per_epoch
         count = self._config.validation_queries
         self._validation = {name: _first(table, count) for name, table in (validation or {}).items() if len(table)}
-        self._half = shortens(recipe)
-        self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing, half=self._half)
+        self._loss = ScoreLoss(recipe.model.similarity, self._config.loss, self._config.smoothing)
 
     @property
     def validates(self) -> bool:
@@ -123,7 +121,7 @@ class QueryLesson:
         assert isinstance(model, Encoder)
         device = model.embedding.weight.device
         collated = collate(batch, model.space).to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._half or device.type == "cuda"):
+        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             vectors = model(collated, noise)  # (B, D)
         entities = model.entity_matrix()
         columns, offsets, answers = draw(len(entities), self._config.candidates, collated.answer_offsets, collated.answers, noise)

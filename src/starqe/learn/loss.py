@@ -72,15 +72,12 @@ class ScoreLoss:
         loss: A key of `LOSSES`.
         smoothing: The share ε of label smoothing.
         rows: The maximum number of queries that are scored at a time: the buffer has a number for each of them and each entity.
-        half: Whether the two products of the gradients are computed in bfloat16. Scores and sums are float32 all the same.
 
     Raises:
         ConfigError: A name is in no table, or a number is out of range.
     """
 
-    def __init__(
-        self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = MOST, half: bool = False
-    ) -> None:
+    def __init__(self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = MOST) -> None:
         for name, table in ((similarity, SIMILARITY), (loss, LOSSES)):
             if name not in table:
                 raise ConfigError(f"expected one of {', '.join(table)}, found '{name}'")
@@ -90,7 +87,6 @@ class ScoreLoss:
         self.loss = LOSSES[loss]
         self.smoothing = smoothing
         self.rows = rows
-        self.half = half
         self.calls = 0
         """How often the loss was computed: the gradient in the buffer belongs to the last call."""
         self._buffers: dict[str, Tensor] = {}
@@ -192,14 +188,8 @@ class ScoreLoss:
             loss.differentiate(number, scores[number])
             slope = similarity.slope(scores[number], None if kept is None else kept[number], block.terms)
             place = compared.into[block.place]
-            if self.half:
-                short = slope.bfloat16()
-                product += short @ block.entities.bfloat16()
-                entities = (short.T @ operand.bfloat16()).to(place.dtype)
-                torch.add(place if add else place.zero_(), entities, alpha=scale, out=place)
-            else:
-                product.addmm_(slope, block.entities)
-                place.addmm_(slope.T, operand, beta=int(add), alpha=scale)
+            product.addmm_(slope, block.entities)
+            place.addmm_(slope.T, operand, beta=int(add), alpha=scale)
             if sums is not None and compared.sums is not None:
                 sums += slope.sum(1)
                 compared.sums[block.place].add_(slope.sum(0) if weight is None else weight @ slope, alpha=scale)

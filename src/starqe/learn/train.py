@@ -14,7 +14,7 @@ from torch import nn
 from starqe.errors import ConfigError, StorageError, TrainingError
 from starqe.folders import locked
 from starqe.learn.config import LoopConfig
-from starqe.learn.device import training_device
+from starqe.learn.device import products_as, training_device
 from starqe.learn.interrupt import deferred_signals
 from starqe.learn.lesson import POOLED, Lesson, Validation
 from starqe.learn.memory_limit import check_memory
@@ -176,7 +176,8 @@ class Trainer:
         """Learns from one batch of the lesson; returns the number of its queries."""
         rate = learning_rate(self._config, self.progress)
         self.optimizer.begin()
-        queries, loss, of_rows = self._gradients(batch)
+        with products_as(self._config.products):
+            queries, loss, of_rows = self._gradients(batch)
         if not math.isfinite(loss):
             raise self._diverged("loss", rate)
         norm = self.optimizer.norm(of_rows)

@@ -22,12 +22,6 @@ def weight(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape))
 
 
-def product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """Multiplies rows with a matrix: in bfloat16 where autocast is on; on the processor, what follows is float32 again, which is faster."""
-    found = rows @ matrix
-    return found.to(rows.dtype) if rows.device.type == "cpu" else found
-
-
 @torch.no_grad()
 def xavier(values: Tensor, generator: torch.Generator) -> None:
     """Fills a matrix uniformly within ±sqrt(6 / (rows + columns)), which keeps the scale of its inputs."""
