@@ -95,6 +95,7 @@ OTHERS = [
 @given(st.lists(st.sampled_from(TAGS) | st.sampled_from(OTHERS), max_size=20), st.integers(1, 30))
 @example(["<a>", '<c d="/>">', '<c d="/>">'], 30)
 @example(["<c d='>'>", "<c d='>'>", "</a>"], 7)
+@example(["<a>", '<c d="', '<c d="e">'], 2)
 def test_tags_are_counted_in_arrays_as_one_by_one(parts, size):
     text = "".join(parts).encode()
     quick, slow = (NestingGuard("file", SYNTAX["rdfxml"]) for _ in range(2))

@@ -139,6 +139,8 @@ def _plain_elements(text: bytes) -> tuple[IntArray, int] | None:
     begins, ends = np.flatnonzero(kinds == ord("<")), np.flatnonzero(kinds == ord(">"))  # among the marks
     cut = len(text)
     if len(begins) > len(ends):
+        if len(ends) and ends[-1] > begins[-1]:
+            return None  # a mark in an attribute: the last tag ends
         cut, begins = int(marks[begins[-1]]), begins[:-1]
     if len(begins) != len(ends) or (begins > ends).any() or (ends[:-1] > begins[1:]).any() or ((ends - begins) % 2 == 0).any():
         return None  # otherwise there is nothing but an even number of quotation marks between the two marks of a tag
