@@ -75,6 +75,20 @@ def test_several_blocks_of_entities_give_the_loss_and_the_gradients_of_all(simil
     torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients, atol=1e-9, rtol=1e-6)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("similarity", SIMILARITY)
+def test_members_learn_as_if_each_were_alone(similarity, loss):
+    vectors, matrix, answers = example()
+    expected = torch.zeros((), dtype=torch.float64)
+    for own in (slice(0, 2), slice(2, 4)):
+        expected = expected + plain_loss(loss, plain_scores(similarity, vectors[:, own], matrix[:V, own]), answers, 0.1) / 2
+    expected_gradients = torch.autograd.grad(expected, [vectors, matrix])
+    value = ScoreLoss(similarity, loss, 0.1, members=2)(vectors, matrix[:V], OFFSETS, answers)
+    value.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close((vectors.grad, matrix.grad), expected_gradients, atol=1e-9, rtol=1e-6)
+
+
 @pytest.mark.parametrize("rows", [2, 128])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("similarity", SIMILARITY)

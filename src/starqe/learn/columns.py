@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+STEP = 256
+"""The number of columns is a multiple of this: for every new shape of a product, a program is compiled."""
 MOST_ANSWERS = 32
 """The maximum number of answers per query that become columns; more are sampled: a query for all people has too many."""
 
@@ -47,6 +49,7 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
     rest = entities - len(own)
     if not rest:
         return Columns(own, torch.zeros(len(own), device=device)), starts, chosen
+    count += -(len(own) + count) % STEP
     others = torch.randint(rest, (count,), generator=noise, device=device)
     # The place of each among the other entities becomes its id: before it are as many answers as have at most this number of others below.
     others += torch.searchsorted(own - torch.arange(len(own), device=device), others, right=True)

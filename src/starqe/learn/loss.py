@@ -72,12 +72,14 @@ class ScoreLoss:
         loss: A key of `LOSSES`.
         smoothing: The share ε of label smoothing.
         rows: The maximum number of queries that are scored at a time: the buffer has a number for each of them and each entity.
+        members: The number of parts of a vector, of equal width: each is compared with its part of the entities alone, as if there were
+            that many models. The loss is the mean over them.
 
     Raises:
         ConfigError: A name is in no table, or a number is out of range.
     """
 
-    def __init__(self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = MOST) -> None:
+    def __init__(self, similarity: str = "dot", loss: str = "softmax", smoothing: float = 0.0, rows: int = MOST, members: int = 1) -> None:
         for name, table in ((similarity, SIMILARITY), (loss, LOSSES)):
             if name not in table:
                 raise ConfigError(f"expected one of {', '.join(table)}, found '{name}'")
@@ -87,6 +89,7 @@ class ScoreLoss:
         self.loss = LOSSES[loss]
         self.smoothing = smoothing
         self.rows = rows
+        self.members = members
         self.calls = 0
         """How often the loss was computed: the gradient in the buffer belongs to the last call."""
         self._buffers: dict[str, Tensor] = {}
@@ -143,17 +146,30 @@ class ScoreLoss:
         """
         self.calls += 1
         into = (self._gradient_buffer(entities) if logs is None else torch.empty_like(entities)) if learn else None
-        compared = _Compared(self.similarity, entities, logs, into)
         pulled, total = torch.empty_like(vectors), vectors.new_zeros(())
-        rows = min(self.rows, buffer_rows(len(entities)))
+        width = vectors.shape[1] // self.members
+        for start in range(0, vectors.shape[1], width):
+            own = slice(start, start + width)
+            of_member = None if into is None else into[:, own]
+            compared = _Compared(self.similarity, entities[:, own], logs, of_member)
+            total += self._member(vectors[:, own], compared, offsets, answers, weights, pulled[:, own])
+            if of_member is not None:
+                self.similarity.pull_entities(of_member[: len(entities)], compared.sums, entities[:, own], compared.terms)
+        return total / (len(vectors) * self.members), pulled, vectors.new_empty(0) if into is None else into
+
+    def _member(
+        self, vectors: Tensor, compared: _Compared, offsets: Tensor, answers: Tensor, weights: Tensor | None, pulled: Tensor
+    ) -> Tensor:
+        """Returns the sum of the losses of one member; to learn, computes its gradients. ()."""
+        total, count = vectors.new_zeros(()), len(compared.entities)
+        rows = min(self.rows, buffer_rows(count))
         for first in range(0, len(vectors), rows):
             own = slice(first, first + rows)
             part, weight = vectors[own], None if weights is None else weights[own]
-            loss = self.loss(
-                targets_of(offsets[first : first + len(part) + 1], answers, len(entities), self.smoothing, compared.spread, part.dtype)
-            )
-            scores = self._split("scores", part, len(entities))
-            kept = self._split("kept", part, len(entities)) if self.similarity.keeps_scores and learn else None
+            targets = targets_of(offsets[first : first + len(part) + 1], answers, count, self.smoothing, compared.spread, part.dtype)
+            loss, scores = self.loss(targets), self._split("scores", part, count)
+            keeps = self.similarity.keeps_scores and compared.into is not None
+            kept = self._split("kept", part, count) if keeps else None
             for number, block in enumerate(compared.blocks):
                 self.similarity.scores(part, block.entities, scores[number], block.terms)
                 if kept is not None:
@@ -161,12 +177,10 @@ class ScoreLoss:
                 loss.see(number, scores[number], block.logs)
             losses = loss.losses()
             total += losses.sum() if weight is None else losses @ weight
-            if learn:
-                pulled[own] = self._pull(loss, part, weight, compared, scores, kept, first > 0, loss.factor / len(vectors))
-        if into is None:
-            return total / len(vectors), pulled, vectors.new_empty(0)
-        self.similarity.pull_entities(into[: len(entities)], compared.sums, entities, compared.terms)
-        return total / len(vectors), pulled, into
+            if compared.into is not None:
+                scale = loss.factor / (len(vectors) * self.members)
+                pulled[own] = self._pull(loss, part, weight, compared, scores, kept, first > 0, scale)
+        return total
 
     def _pull(
         self,

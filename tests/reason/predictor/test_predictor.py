@@ -11,6 +11,7 @@ from starqe.errors import ConfigError, InputError, UnsupportedError
 from starqe.queries import SHAPES, sample
 from starqe.queries.gaps import POSITIONS, Gaps, gaps_of
 from starqe.queries.shape import INVERSE
+from starqe.ragged import Ragged
 from starqe.reason.predictor.architectures import ARCHITECTURES, new_predictor
 from starqe.reason.predictor.complex import ComplEx
 from starqe.reason.predictor.config import ASKS_VALUES_AND_RELATIONS, PredictorConfig, PredictorRecipe
@@ -33,8 +34,13 @@ QUESTIONS = (
 )
 
 
+MEMBERS = "complex with members"
+"""Not an architecture of its own, but computed differently, so that the same has to hold."""
+
+
 def made(architecture: str, **settings: object) -> Predictor:
-    values = {"architecture": architecture, "width": 8, "heads": 2, "feed_forward": 12, **settings}
+    of_members = {"architecture": "complex", "members": 2} if architecture == MEMBERS else {"architecture": architecture}
+    values = {"width": 8, "heads": 2, "feed_forward": 12, **of_members, **settings}
     return new_predictor(PredictorConfig.parse(values), len(GRAPH.entities), len(GRAPH.relations), 3).eval()
 
 
@@ -44,7 +50,7 @@ def asked(predictor: Predictor, *more: tuple) -> Gaps:
     return every.take([row for row in range(len(every)) if POSITIONS[every.position[row]] in predictor.positions])
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", [*ARCHITECTURES, MEMBERS])
 class TestEveryArchitecture:
     def test_a_batch_of_one_equals_its_row_in_a_larger_batch(self, name):
         predictor = made(name)
@@ -103,7 +109,7 @@ class TestEveryArchitecture:
         assert torch.equal(torch.get_rng_state(), state)
 
     def test_the_seed_decides_the_first_weights(self, name):
-        config = PredictorConfig(architecture=name, width=8, heads=2)
+        config = made(name).config
         one, same, other = (new_predictor(config, 5, 2, seed).state_dict() for seed in (1, 1, 2))
         assert all(torch.equal(one[key], same[key]) for key in one)
         assert any(not torch.equal(one[key], other[key]) for key in one)
@@ -111,14 +117,14 @@ class TestEveryArchitecture:
     def test_what_it_cannot_be_asked_is_refused_by_name(self, name):
         predictor = made(name)
         refused = [position for position in POSITIONS if position not in predictor.positions]
-        assert (not refused) == (name in ASKS_VALUES_AND_RELATIONS)
+        assert (not refused) == (predictor.config.architecture in ASKS_VALUES_AND_RELATIONS)
         for position, question in zip(("relation", "value"), QUESTIONS[-2:], strict=True):
             if position in refused:
                 with pytest.raises(UnsupportedError, match=f"'{name}' can be asked for head, tail, found a question for the {position}"):
                     predictor(gaps(GRAPH, question))
 
     def test_ids_of_another_graph_are_refused(self, name):
-        small = new_predictor(PredictorConfig(architecture=name, width=8, heads=2), 2, 4, 0)
+        small = new_predictor(made(name).config, 2, 4, 0)
         with pytest.raises(InputError, match="an entity is an id from 0 to 1"):
             small(gaps(GRAPH, ("e", "r", "?", {})))
 
@@ -171,6 +177,26 @@ def test_complex_multiplies_complex_numbers():
         answers=np.empty(0, np.int64),
     )
     assert predictor(asked).tolist() == [[0.0, 14.0], [0.0, 7.0], [1.0, 2.0], [-5.0, -1.0], [-4.0, -3.0]]
+
+
+def test_members_are_models_of_their_own_and_their_scores_are_averaged():
+    together = made("complex", width=12, members=3)
+    questions, scores, penalties = asked(together), [], []
+    for member in range(3):
+        own = slice(4 * member, 4 * member + 4)
+        alone = made("complex", width=4)
+        weights = {name: value[own] if name == "pair_weight" else value[:, own] for name, value in together.state_dict().items()}
+        alone.load_state_dict(weights)
+        of_entity = torch.from_numpy(questions.position != POSITIONS.index("relation"))[:, None]
+        vectors = alone(questions)
+        scores.append(torch.where(of_entity, vectors @ alone.entity_matrix()[:4].T, vectors @ alone.relation_matrix()[:4].T))
+        answered = replace(questions, answers=Ragged.of_counts(np.ones(len(questions), np.int64), np.zeros(len(questions), np.int32)))
+        penalties.append(alone.penalty(answered, torch.Generator().manual_seed(0)))
+    found = together(questions)
+    matrices = together.entity_matrix()[:4], together.relation_matrix()[:4]
+    expected = torch.where(of_entity, *(found @ matrix.T for matrix in matrices))
+    torch.testing.assert_close(expected, sum(scores) / 3)
+    torch.testing.assert_close(together.penalty(answered, torch.Generator().manual_seed(0)), sum(penalties) / 3)
 
 
 def test_the_penalty_sums_third_powers_of_all_that_takes_part():
@@ -234,7 +260,9 @@ def test_the_layout_puts_statements_with_as_many_pairs_side_by_side():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model": {"architecture": "complex", "width": 3}}, "complex numbers need an even width, found 3"),
+        ({"model": {"architecture": "complex", "width": 3}}, "complex numbers need an even width, found model.width=3"),
+        ({"model": {"architecture": "complex", "width": 10, "members": 2}}, "each of 2 members needs an even width, found model.width=10"),
+        ({"model": {"members": 2}}, "only the architecture 'complex' has members, found 'transformer' with 2"),
         ({"model": {"width": 10, "heads": 4}}, "heads that divide the width, found 4 heads and width 10"),
         ({"model": {"architecture": "stare"}}, "'stare' is asked for heads and tails only, found value_share 0.1"),
         ({"train": {"no_pairs": 0.6, "some_pairs": 0.5}}, "at most 1 together, found 0.6 and 0.5"),

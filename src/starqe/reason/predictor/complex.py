@@ -37,6 +37,9 @@ class ComplEx(Predictor):
 
     A number or a date as a value or a tail is a mixture of the rows of two knots of E, its scale's (`Scales`).
 
+    With several members, the features are divided: each member has its own complex numbers and its own W, and its loss. Outside training
+    the vector is divided by their number, so that the scores are averages over the members.
+
     In these, q and R[r] do not come from the product above: they describe the kind of statement, at no cost. C is not R, since a softmax
     over all relations updates every row at every step, and would disturb the product.
     """
@@ -58,26 +61,32 @@ class ComplEx(Predictor):
         self.relation_embedding = InputEmbedding(2 * relations, config.width)
         self.pair_embedding = InputEmbedding(2 * relations, config.width)
         self.relation_candidates = InputEmbedding(relations, config.width)
-        self.pair_weight = weight(config.width, config.width)
+        self.pair_weight = weight(config.width, config.width // config.members)  # W, one member below the other
         self.reset_parameters(torch.Generator().manual_seed(derive(seed, "model parameters")))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialises every parameter; relations of unit size in each feature keep the scale of the entities."""
-        self.embedding.reset_parameters(generator, self.config.initial_length)
+        self.embedding.reset_parameters(generator, self.config.initial_length * self.config.members**0.5)
         for embedding in (self.relation_embedding, self.pair_embedding):
             embedding.reset_parameters(generator, self.config.width**0.5)
         self.relation_candidates.reset_parameters(generator)
-        xavier(self.pair_weight, generator)
+        for matrix in self.pair_weight.chunk(self.config.members):
+            xavier(matrix, generator)
 
     def vectors(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the vector of each gap. (B, D)."""
+        found = drop(self._products(gaps, noise), self.config.dropout, noise)
+        return found / self.config.members if noise is None and self.config.members > 1 else found
+
+    def _products(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
+        """Computes the vectors of all members. (B, D)."""
         at_an_end = (gaps.position == HEAD) | (gaps.position == TAIL)
         if at_an_end.all():
-            return drop(self._ends(gaps, noise), self.config.dropout, noise)
+            return self._ends(gaps, noise)
         kinds = ((np.flatnonzero(at_an_end), self._ends), (np.flatnonzero(~at_an_end), self._between))
         found = torch.cat([vectors(gaps.take(rows), noise) for rows, vectors in kinds if len(rows)])
         place = np.argsort(np.concatenate([rows for rows, _ in kinds]))
-        return drop(found.index_select(0, self._index(place)), self.config.dropout, noise)
+        return found.index_select(0, self._index(place))
 
     def penalty(self, gaps: Gaps, noise: torch.Generator) -> Tensor:
         """Computes the mean over the statements of Σ |x|³ over all numbers x of its parts, with the gap filled by one of its answers (N3).
@@ -96,8 +105,10 @@ class ComplEx(Predictor):
             (self._values(values[present], of_relation[present], None), weight[owner[present]]),
             (self._relations(np.concatenate([relation, gaps.pair_relation])), weight[np.concatenate([each, gaps.pairs.owner])]),
         )
-        total = sum((_third_powers(rows) @ torch.from_numpy(share).to(rows) for rows, share in kinds), start=torch.zeros(()))
-        return total / len(gaps)
+        total = torch.zeros(())
+        for rows, share in kinds:
+            total = total + _third_powers(self._apart(rows)) @ torch.from_numpy(share).to(rows).repeat_interleave(self.config.members)
+        return total / (len(gaps) * self.config.members)
 
     def entity_matrix(self) -> Tensor:
         """Returns the embeddings of the entities. (V, D)."""
@@ -119,11 +130,11 @@ class ComplEx(Predictor):
         relation = self._relations(gaps.relation + backward * self.relations)  # (B, D)
         end = self._entities(np.where(backward, gaps.tail, gaps.head), noise)  # (B, D)
         if not len(gaps.pair_value) and not torch.is_grad_enabled():  # in training, every parameter has a gradient
-            return complex_multiply(end, relation)
+            return self._times(end, relation)
         value, owner = self._values(gaps.pair_value, gaps.pair_relation, noise), self._index(gaps.pairs.owner)  # (Q, D)
         own = self._pair_relations(gaps.pair_relation + backward[gaps.pairs.owner] * self.relations)  # (Q, D)
         qualified = relation + self._pairs(value, gaps.pair_relation, owner, len(gaps))
-        return complex_multiply(end, qualified) + segment_sum(complex_multiply(value, own), owner, len(gaps))
+        return self._times(end, qualified) + segment_sum(self._times(value, own), owner, len(gaps))
 
     def _between(self, gaps: Gaps, noise: torch.Generator | None) -> Tensor:
         """Computes the vectors of statements that have both ends. (B, D)."""
@@ -131,20 +142,39 @@ class ComplEx(Predictor):
         given = gaps.pair_value != MISSING
         value, owner = self._values(gaps.pair_value[given], gaps.pair_relation[given], noise), self._index(gaps.pairs.owner[given])
         pairs = self._pairs(value, gaps.pair_relation[given], owner, len(gaps))
-        context = complex_multiply(conjugate(head), tail) + pairs  # (B, D)
+        context = self._times(self._conjugate(head), tail) + pairs  # (B, D)
         (for_value,) = np.nonzero(gaps.position != RELATION)
         if not len(for_value):
             return context
         asked, rows = gaps.pair_relation[~given], self._index(for_value)
         whole = context.index_select(0, rows) + self._relations(gaps.relation[for_value])  # (those for a value, D)
-        found = complex_multiply(conjugate(self._relations(asked)), whole @ self.pair_weight.T)
+        found = self._times(self._conjugate(self._relations(asked)), self._by_weight(whole, transposed=True))
         for end, key in ((tail, asked), (head, asked + self.relations)):
-            found = found + complex_multiply(conjugate(self._pair_relations(key)), end.index_select(0, rows))
+            found = found + self._times(self._conjugate(self._pair_relations(key)), end.index_select(0, rows))
         return context.index_copy(0, rows, found)
 
     def _pairs(self, value: Tensor, key: IntArray, owner: Tensor, count: int) -> Tensor:
         """Returns q of every statement. (Q, D) -> (B, D)."""
-        return segment_sum(complex_multiply(value, self._relations(key)), owner, count) @ self.pair_weight
+        return self._by_weight(segment_sum(self._times(value, self._relations(key)), owner, count))
+
+    def _apart(self, rows: Tensor) -> Tensor:
+        """Returns the numbers of each member in a row of their own. (n, D) -> (n · members, D / members)."""
+        return rows.reshape(-1, self.config.width // self.config.members)
+
+    def _times(self, one: Tensor, other: Tensor) -> Tensor:
+        """Multiplies complex numbers, member by member. (n, D)."""
+        return complex_multiply(self._apart(one), self._apart(other)).view(one.shape)
+
+    def _conjugate(self, rows: Tensor) -> Tensor:
+        """Changes the signs of the imaginary parts, member by member. (n, D)."""
+        return conjugate(self._apart(rows)).view(rows.shape)
+
+    def _by_weight(self, rows: Tensor, transposed: bool = False) -> Tensor:
+        """Multiplies the rows of each member with its W (or Wᵀ). (n, D)."""
+        matrices = self.pair_weight.view(self.config.members, -1, self.pair_weight.shape[1])
+        matrices = matrices.transpose(1, 2) if transposed else matrices
+        of_members = self._apart(rows).view(len(rows), self.config.members, -1).transpose(0, 1)  # (members, n, D / members)
+        return torch.bmm(of_members, matrices).transpose(0, 1).reshape(rows.shape)
 
     def _entities(self, ids: IntArray, noise: torch.Generator | None) -> Tensor:
         rows: Tensor = self.embedding(self._index(ids), self.config.input_dropout, noise)

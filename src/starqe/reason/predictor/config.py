@@ -20,6 +20,8 @@ class PredictorConfig(Section):
     """The maximum number of knots on the scale of a relation whose values are numbers or dates (complex); 0 leaves literals out."""
     width: int = pydantic.Field(default=192, ge=1)
     """The width of every embedding."""
+    members: int = pydantic.Field(default=1, ge=1)
+    """The number of models that share the width, are trained each for itself, and whose scores are averaged (complex)."""
     layers: int = pydantic.Field(default=2, ge=1)
     """The number of layers (transformer, stare)."""
     heads: int = pydantic.Field(default=4, ge=1)
@@ -37,8 +39,11 @@ class PredictorConfig(Section):
     def _fits(self) -> Self:
         if self.architecture != "complex" and self.knots:
             raise ValueError(f"only the architecture 'complex' has scales of numbers, found '{self.architecture}' with {self.knots} knots")
-        if self.architecture == "complex" and self.width % 2:
-            raise ValueError(f"complex numbers need an even width, found {self.width}")
+        if self.architecture != "complex" and self.members > 1:
+            raise ValueError(f"only the architecture 'complex' has members, found '{self.architecture}' with {self.members}")
+        if self.architecture == "complex" and self.width % (2 * self.members):
+            each = "complex numbers need an even width" if self.members == 1 else f"each of {self.members} members needs an even width"
+            raise ValueError(f"{each}, found model.width={self.width}")
         if self.architecture == "transformer" and self.width % self.heads:
             raise ValueError(f"attention needs heads that divide the width, found {self.heads} heads and width {self.width}")
         return self

@@ -38,7 +38,8 @@ class PredictLesson:
         limit = 0 if "valid" in self._config.splits else self._config.validation_questions
         limit = limit if validated is None else min(limit, validated)
         self._validation = some_statements(run.learned, "valid", limit, run.recipe.seed)
-        self._of_entities, self._of_relations = (ScoreLoss("dot", self._config.loss, self._config.smoothing) for _ in range(2))
+        members, config = run.recipe.model.members, self._config
+        self._of_entities, self._of_relations = (ScoreLoss("dot", config.loss, config.smoothing, members=members) for _ in range(2))
 
     @property
     def validates(self) -> bool:
@@ -69,7 +70,7 @@ class PredictLesson:
         total = penalty * model.penalty(batch, noise) if penalty else vectors.new_zeros((), dtype=torch.float32)
         of_numbers = batch.answers.items >= len(self._run.graph.entities)
         if of_numbers.any():
-            total = total + self._number_loss(model, batch, vectors.float(), of_numbers)
+            total = total + self._number_loss(model, batch, vectors.float() / self._run.recipe.model.members, of_numbers)
             batch = replace(batch, answers=batch.answers.where(~of_numbers))
         for_entities = (batch.position != RELATION) & (batch.answers.counts > 0)
         for loss, rows in ((self._of_entities, for_entities), (self._of_relations, batch.position == RELATION)):
