@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-STEP = 256
-"""The number of columns is a multiple of this: for every new shape of a product, a program is compiled."""
+from starqe.model.weights import STEP
+
 MOST_ANSWERS = 32
 """The maximum number of answers per query that become columns; more are sampled: a query for all people has too many."""
 

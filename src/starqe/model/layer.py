@@ -13,7 +13,7 @@ from starqe.model.noise import drop
 from starqe.model.qualify import QUALIFY
 from starqe.model.segment import segment_sum
 from starqe.model.weigh import WEIGH, Weigh
-from starqe.model.weights import weight, xavier, xavier_normal
+from starqe.model.weights import product, weight, xavier, xavier_normal
 
 ACTIVATE: Mapping[str, Callable[[], nn.Module]] = {
     "leaky-relu": nn.LeakyReLU,
@@ -78,7 +78,7 @@ class StarELayer(nn.Module):
         digest = self.qualify.digest(pairs, step.pair_edge, len(step.relation))
         everyone = len(step.updated) == len(nodes)
         own = nodes if everyone else nodes.index_select(0, step.updated)
-        total = self.compose_edge(own, self.loop_relation) @ self.loop_weight  # (U, D)
+        total = product(self.compose_edge(own, self.loop_relation), self.loop_weight)  # (U, D)
         for direction, relation, matrix, weigh in (
             (step.forward, step.relation, self.forward_weight, self.weigh_forward),
             (step.backward, step.inverse, self.backward_weight, self.weigh_backward or self.weigh_forward),
@@ -92,13 +92,13 @@ class StarELayer(nn.Module):
     def update_relations(self, relations: Tensor) -> Tensor:
         """Returns W_r R. (relations in use, D)."""
         assert self.relation_weight is not None, "nothing reads the relations after this layer"
-        return relations @ self.relation_weight
+        return product(relations, self.relation_weight)
 
     def _receive(self, nodes: Tensor, qualified: Tensor, direction: Direction, matrix: Tensor, weigh: Weigh) -> Tensor:
         source = nodes.index_select(0, direction.source)
         if len(direction.edge) < len(qualified):  # else all edges send, in order
             qualified = qualified.index_select(0, direction.edge)
-        messages = self.compose_edge(source, qualified) @ matrix  # (M, D)
+        messages = product(self.compose_edge(source, qualified), matrix)  # (M, D)
         return segment_sum(weigh(messages, nodes, direction), direction.receiver, len(direction.receivers))
 
     def _finish(self, total: Tensor, noise: torch.Generator | None) -> Tensor:

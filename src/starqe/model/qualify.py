@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from starqe.model.segment import segment_softmax, segment_sum
-from starqe.model.weights import Weighted, weight
+from starqe.model.weights import Weighted, product, weight
 
 
 class Qualify(Weighted):
@@ -36,7 +36,7 @@ class SumQualify(Qualify):
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
         """Returns ½ W_q Σ_i h_qi. (E, D)."""
-        return (0.5 * segment_sum(pairs, pair_edge, edges)) @ self.pair_weight
+        return product(0.5 * segment_sum(pairs, pair_edge, edges), self.pair_weight)
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
         """Returns the qualified relation of every edge. (E, D)."""
@@ -52,7 +52,7 @@ class ConcatenateQualify(Qualify):
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
         """Returns W [0 ; Σ_i h_qi]. (E, D)."""
-        return segment_sum(pairs, pair_edge, edges) @ self.joint_weight[pairs.shape[1] :]
+        return product(segment_sum(pairs, pair_edge, edges), self.joint_weight[pairs.shape[1] :])
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
         """Returns the qualified relation of every edge. (E, D)."""
@@ -69,7 +69,7 @@ class MultiplyQualify(Qualify):
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:
         """Returns W_q Σ_i h_qi, and 1 for an edge without pairs. (E, D)."""
         bare = pairs.new_ones(edges, 1).index_fill(0, pair_edge, 0)
-        return segment_sum(pairs, pair_edge, edges) @ self.pair_weight + bare
+        return product(segment_sum(pairs, pair_edge, edges), self.pair_weight) + bare
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:  # noqa: ARG002
         """Returns the qualified relation of every edge. (E, D)."""
@@ -91,7 +91,7 @@ class AttendQualify(Qualify):
 
     def digest(self, pairs: Tensor, pair_edge: Tensor, edges: int) -> Tensor:  # noqa: ARG002
         """Returns W_q h_qi. (Q, D)."""
-        return pairs @ self.pair_weight
+        return product(pairs, self.pair_weight)
 
     def forward(self, relation: Tensor, digest: Tensor, pair_edge: Tensor) -> Tensor:
         """Returns the qualified relation of every edge. (E, D)."""

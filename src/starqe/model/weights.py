@@ -4,7 +4,10 @@ from abc import ABC
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
+STEP = 256
+"""Products in training have a multiple of this many rows or columns: for every new shape, oneDNN compiles a program."""
 _BLOCK = 65_536  # rows that are converted at a time
 
 
@@ -20,6 +23,18 @@ class Weighted(nn.Module, ABC):
 def weight(*shape: int) -> nn.Parameter:
     """Makes a parameter that `reset_parameters` fills."""
     return nn.Parameter(torch.empty(*shape))
+
+
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Multiplies rows with a matrix. (n, D) @ (D, E) -> (n, E).
+
+    With bfloat16, compiling a program for a new number of rows takes longer than the product. So rows of zeros are added, up to a
+    multiple of `STEP`.
+    """
+    settings = getattr(torch.backends.mkldnn, "matmul", None)
+    if settings is None or settings.fp32_precision != "bf16" or not (missing := -len(rows) % STEP):
+        return rows @ matrix
+    return (pad(rows, (0, 0, 0, missing)) @ matrix)[: len(rows)]
 
 
 @torch.no_grad()
