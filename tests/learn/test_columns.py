@@ -10,6 +10,7 @@ from starqe.learn import Recipe
 from starqe.learn.columns import MOST_ANSWERS, draw
 from starqe.learn.loss import ScoreLoss
 from starqe.model import SIMILARITY
+from starqe.model.weights import STEP
 from tests.learn.test_loss import plain_scores
 
 V, D = 200, 5
@@ -38,6 +39,16 @@ def test_answers_count_once_and_sampled_negatives_for_the_rest(seed, count):
     assert columns.logs[:own].eq(0).all()
     assert len(columns.rows) == own + count
     assert columns.logs.exp().sum() == pytest.approx(V, rel=1e-4)
+
+@pytest.mark.parametrize("count", [STEP + 1, 1000, 4096])
+def test_many_columns_are_a_multiple_of_a_step(count):
+    columns, _, _ = draw(10_000, count, OFFSETS, ANSWERS, noise(0))
+    assert columns is not None
+    assert len(columns.rows) % STEP == 0
+    assert count - STEP < len(columns.rows) <= count + len(ANSWERS)
+    others = len(columns.rows) - len(ANSWERS.unique())
+    assert columns.logs.exp().sum().item() == pytest.approx(10_000, rel=1e-5)
+    assert others > 0
 
 
 def test_answers_that_are_all_entities_leave_no_entity_to_sample():

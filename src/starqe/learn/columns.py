@@ -49,7 +49,8 @@ def draw(entities: int, count: int, offsets: Tensor, answers: Tensor, noise: tor
     rest = entities - len(own)
     if not rest:
         return Columns(own, torch.zeros(len(own), device=device)), starts, chosen
-    count += -(len(own) + count) % STEP
+    if count > STEP:
+        count -= (len(own) + count) % STEP
     others = torch.randint(rest, (count,), generator=noise, device=device)
     # The place of each among the other entities becomes its id: before it are as many answers as have at most this number of others below.
     others += torch.searchsorted(own - torch.arange(len(own), device=device), others, right=True)
