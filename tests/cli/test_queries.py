@@ -186,3 +186,19 @@ def test_labels_in_a_query_never_command_the_terminal(starqe, tmp_path: Path) ->
     code, out, _ = starqe("queries", "show", tmp_path / "q", "--graph", tmp_path / "graph", "--shape", "2i", "--split", "train")
     assert (code, "\ufffd[31mb\ufffd2J" in out) == (0, True)
     assert not {"\x1b", "\x9b"} & set(out)
+
+
+def test_sets_are_sampled_by_the_rules_of_benchmarks(starqe, science: Path, tmp_path: Path) -> None:
+    sample = ("queries", "sample", science / "graph", tmp_path / "q", "--rules", "betae")
+    code, out, error = starqe(*sample, "--count", 5, "--json")
+    assert code == 0, error
+    counts = json.loads(out)["counts"]["test"]
+    assert list(counts) == ["1p", "2p", "3p", "2i", "3i", "1p-2i", "2i-1p", "2u", "up", "2in", "3in", "inp", "pin", "pni"]
+    assert set(counts.values()) == {5}
+    assert starqe(*sample, "--shapes", "2p", "--split", "valid")[0] == 0
+    code, _, error = starqe(*sample, "--qualifiers", "0-2")
+    assert code == 2
+    assert "leave out --qualifiers and --turn" in error
+    code, _, error = starqe(*sample, "--shapes", "2cp")
+    assert code == 1
+    assert "no qualifier value is open; found shape '2cp'" in error

@@ -40,6 +40,7 @@ def test_answers_count_once_and_sampled_negatives_for_the_rest(seed, count):
     assert len(columns.rows) == own + count
     assert columns.logs.exp().sum() == pytest.approx(V, rel=1e-4)
 
+
 @pytest.mark.parametrize("count", [STEP + 1, 1000, 4096])
 def test_many_columns_are_a_multiple_of_a_step(count):
     columns, _, _ = draw(10_000, count, OFFSETS, ANSWERS, noise(0))

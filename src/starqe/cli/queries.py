@@ -85,31 +85,47 @@ def generate(
 def sample(
     graph: Annotated[Path, typer.Argument(help="The folder of a graph.")],
     destination: Annotated[Path, typer.Argument(help="The folder to write.")],
-    count: Annotated[int, typer.Option(help="Number of queries per shape.")] = 2_000,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Number of queries per shape; 2,000 if left out. By --rules betae 5,000, and all of one edge.")
+    ] = None,
     shapes: Annotated[
-        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i,2u; the seven of the paper if left out.")
+        str | None, typer.Option(help="Names, separated by commas, such as 1p,2i,2u; the seven of the paper, or BetaE's 14, if left out.")
     ] = None,
     shape_file: Annotated[Path | None, typer.Option(help="A TOML file with your own shapes.")] = None,
-    qualifiers: Annotated[str, typer.Option(help="Pairs per edge: 1, 0, 0-2 (any subset), or edge by edge as in 1,0,0-2.")] = "0-2",
+    qualifiers: Annotated[
+        str | None, typer.Option(help="Pairs per edge: 1, 0, 0-2 (the default), or edge by edge as in 1,0,0-2; by --rules betae 0.")
+    ] = None,
     turn: Annotated[bool, typer.Option("--turn", help="Reverse the edges: every edge of a shape points the other way.")] = False,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="At least one edge is from this split.")] = "test",
+    rules: Annotated[
+        Literal["paper", "betae"],
+        typer.Option(help="betae: as the benchmarks of plain triples, backwards from an answer."),
+    ] = "paper",
     seed: Annotated[int, typer.Option(help="Decides the sample.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Sample random queries where there are too many to generate: without qualifiers, with several, with reversed edges."""
     from starqe.kg import load_graph
-    from starqe.queries import QuerySettings, sample_queries
+    from starqe.queries import QuerySettings, named_types, sample_benchmark, sample_queries
 
-    settings = QuerySettings.parse({"qualifiers": qualifiers, "seed": seed, "limit": count, "hub_threshold": None})
+    if rules == "betae" and (turn or qualifiers not in (None, "0")):
+        raise typer.BadParameter("by BetaE's rules edges have no qualifiers and any direction: leave out --qualifiers and --turn")
+    chosen = named_types() if rules == "betae" and not (shapes or shape_file) else _shapes(shapes, shape_file)
     counts: dict[str, int] = {}
-    chosen = _shapes(shapes, shape_file)
+    loaded = load_graph(graph).entity_part
     with progress("drawing", len(chosen), "tables") as advance:
 
         def note(shape: str, found: int) -> None:
             counts[shape] = found
             advance(1)
 
-        sample_queries(load_graph(graph).entity_part, destination, chosen, split, settings, turn, note)
+        if rules == "betae":
+            sample_benchmark(loaded, destination, chosen, split, count, seed, note)
+        else:
+            settings = QuerySettings.parse(
+                {"qualifiers": qualifiers or "0-2", "seed": seed, "limit": 2_000 if count is None else count, "hub_threshold": None}
+            )
+            sample_queries(loaded, destination, chosen, split, settings, turn, note)
     if as_json:
         print_json({"counts": {split: counts}})
     else:

@@ -14,6 +14,7 @@ from starqe.queries.layout import query_of_row, shape_of_query, table_of_query
 from starqe.queries.query import Query
 from starqe.queries.query_json import query_from_json, query_to_json
 from starqe.queries.query_set import check_tables, load_queries, tables_of
+from starqe.queries.sampling.benchmark import TYPES, named_types, sample_benchmark, sample_type
 from starqe.queries.shape import ALL_SHAPES, MORE_SHAPES, SHAPES, Shape, read_shapes
 from starqe.queries.sparql.read import read_sparql
 from starqe.queries.sparql.request import Alternative, SparqlRequest
@@ -28,6 +29,7 @@ __all__ = [
     "ALL_SHAPES",
     "MORE_SHAPES",
     "SHAPES",
+    "TYPES",
     "Alternative",
     "And",
     "Atom",
@@ -55,6 +57,7 @@ __all__ = [
     "load_queries",
     "load_table",
     "logic",
+    "named_types",
     "picture",
     "query_from_json",
     "query_of_row",
@@ -64,7 +67,9 @@ __all__ = [
     "read_sparql",
     "reify",
     "sample",
+    "sample_benchmark",
     "sample_queries",
+    "sample_type",
     "save_table",
     "shape_of_query",
     "solve",

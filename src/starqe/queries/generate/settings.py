@@ -1,7 +1,7 @@
 """The settings of query generation."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -34,10 +34,13 @@ class QuerySettings(Section):
     """Maximum number of queries per table."""
     variant: Variant = "qualified"
     """The form that the queries are written in; their answers are the same in all forms."""
+    rules: Literal["paper", "betae"] = "paper"
+    """Whose rules say what a query of a set is; by those of BetaE, queries are sampled only."""
 
     def stored(self) -> dict[str, Any]:
-        """Returns the settings as a query set stores them; for qualified queries without the variant, as in older sets."""
-        return self.model_dump(mode="json", exclude={"variant"} if self.variant == "qualified" else None)
+        """Returns the settings as a query set stores them; without the usual variant and rules, as in older sets."""
+        usual = {"variant": "qualified", "rules": "paper"}
+        return self.model_dump(mode="json", exclude={name for name, value in usual.items() if getattr(self, name) == value})
 
     def counts_for(self, shape: Shape) -> tuple[tuple[int, int], ...]:
         """Returns the fewest and the most pairs for each edge of a shape; pairs with open values are included.

@@ -49,7 +49,7 @@ def symmetries(shape: Shape, counts: Counts) -> Symmetries:
         UnsupportedError: There are too many to compare.
     """
     if not shape.plain:
-        return Symmetries((), tuple(sorted(_tried(shape))))
+        return Symmetries((), tuple(sorted(equivalent_orders(shape))))
     ends = [tuple("" if node_kind(node) == "anchor" else node for node in edge) for edge in shape.edges]
     alike: dict[tuple[str, ...], list[int]] = {}
     for index, edge in enumerate(ends):
@@ -77,7 +77,7 @@ def symmetries(shape: Shape, counts: Counts) -> Symmetries:
     return Symmetries(tuple(sorted(ascending)), tuple(Image(edges) for edges in sorted(found)))
 
 
-def _tried(shape: Shape) -> Iterator[Image]:
+def equivalent_orders(shape: Shape) -> Iterator[Image]:
     """Tries every order of the edges of a shape with alternatives, negated parts or open values, which has few edges.
 
     Raises:

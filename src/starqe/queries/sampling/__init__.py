@@ -1,0 +1,1 @@
+"""Query sets sampled by the rules of published benchmarks."""
