@@ -17,12 +17,12 @@ SHOWN = ("MRR", "Hits@10")
 Draw = Callable[[Path], None]
 
 
-def bars(rows: Sequence[Row]) -> Draw:
+def bars(rows: Sequence[Row], protocol: str = "paper", average: str = COMPARED) -> Draw:
     """Draws a panel for each row of a table and each main metric: by shape, ours and the paper's.
 
-    The average is micro, as the paper's is.
+    The average is micro if left out, as the paper's is.
     """
-    merged = [row for row in over_seeds(rows) if row.protocol == "paper" and row.average == COMPARED and row.shape != ALL]
+    merged = [row for row in over_seeds(rows) if row.protocol == protocol and row.average == average and row.shape != ALL]
 
     def draw(path: Path) -> None:
         names = list(dict.fromkeys(row.name for row in merged))
@@ -31,7 +31,7 @@ def bars(rows: Sequence[Row]) -> Draw:
         for line, name in zip(grid, names, strict=True):
             for axes, metric in zip(line, SHOWN, strict=True):
                 _panel(axes, [row for row in merged if (row.name, row.metric) == (name, metric)])
-                axes.set_title(f"{name}: {metric} (%), {COMPARED}", fontsize=9, loc="left")
+                axes.set_title(f"{name}: {metric} (%), {average}", fontsize=9, loc="left")
         if any(row.paper is not None for row in merged):
             handles = [Patch(color=colour, label=label) for colour, label in ((OURS, "ours"), (PAPER, "paper"))]
             figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False, fontsize=9)

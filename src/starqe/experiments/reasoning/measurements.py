@@ -5,7 +5,7 @@ Results are plain lists and numbers, stored as JSON. Each query is encoded and e
 B queries · V entities.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,10 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
     }
 
 
-def ranks_of(reasoner: Reasoner, table: QueryTable) -> dict[str, Measured]:
-    """Ranks the answers of every query by every protocol and by each of encoder, executor and mixture: realistic ranks."""
+def ranks_of(reasoner: Reasoner, table: QueryTable, protocols: Iterable[str] = tuple(PROTOCOLS)) -> dict[str, Measured]:
+    """Ranks the answers of every query by these protocols and by each of encoder, executor and mixture: realistic ranks."""
     executor, weight = reasoner.executor(["train"]), reasoner.weights.of(table.shape)
-    tasks = {name: protocol(reasoner.graph, table, np.arange(len(table))) for name, protocol in PROTOCOLS.items()}
+    tasks = {name: PROTOCOLS[name](reasoner.graph, table, np.arange(len(table))) for name in protocols}
     ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in RANKED_BY} for name in tasks}
     candidates: dict[str, list[int]] = {name: [] for name in tasks}
     buffers = torch.empty(2, BATCH, len(reasoner.graph.entities))  # (2, B, V)

@@ -160,7 +160,7 @@ def with_classes(graph: Graph, table: QueryTable, ranks: Measured) -> Measured:
 def ranked_rows(kept: Mapping[str, Measured], seed: int) -> list[Row]:
     """Returns all metrics by shape and over groups of shapes, of all answers and of those of each reduction class."""
     rows: list[Row] = []
-    for protocol in PROTOCOLS:
+    for protocol in dict.fromkeys(protocol for one in kept.values() for protocol in one["ranks"]):
         named = {name for one in kept.values() for name in one["ranks"][protocol]["reduction"]}
         for reduction in ("", *sorted(named, key=class_order)):
             for by in RANKED_BY:
