@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from starqe.ask import Answerer, calibrate, drawn_queries, fit, prepare, with_validation
-from starqe.ask.prepare import LEAST_CALIBRATION, SMALL, CalibrationCosts, calibration_queries, recipes_for
+from starqe.ask.prepare import LEAST_CALIBRATION, CalibrationCosts, calibration_queries
+from starqe.ask.recipes import AVERAGED, AVERAGED_MINUTES, LARGE, QUICK_MINUTES, SMALL, recipes_for
 from starqe.errors import InputError, MismatchError, StorageError
 from starqe.kg import Graph, Statement, check_split, embedded_graph, export_graph, graph_of, import_graph
 from starqe.learn import Run
@@ -77,11 +78,32 @@ def test_queries_are_drawn_in_every_direction_and_with_and_without_qualifiers() 
 
 
 def test_small_graphs_train_with_smaller_batches() -> None:
-    encoder, one_hop = recipes_for(town(), ["1p", "2p"], seed=7)
+    encoder, one_hop = recipes_for(200, ["1p", "2p"], 7, 10)
     assert encoder.train.shapes == ("1p", "2p")
     assert (encoder.seed, one_hop.seed, encoder.train.batch, one_hop.train.batch) == (7, 7, 128, 128)
-    large = graph_of([Statement(f"a{i}", "r", f"a{i + 1}") for i in range(SMALL)])
-    assert [recipe.train.batch for recipe in recipes_for(large, ["1p"])] == [512, 512]
+    assert [recipe.train.batch for recipe in recipes_for(SMALL, ["1p"], 0, 10)] == [512, 1024]
+
+
+@pytest.mark.parametrize(
+    ("entities", "minutes", "members"),
+    [(SMALL - 1, 10, 1), (SMALL, AVERAGED_MINUTES, 3), (SMALL, AVERAGED_MINUTES - 1, 1), (AVERAGED + 1, 10, 1)],
+)
+def test_the_predictor_is_several_models_where_time_and_size_allow(entities, minutes, members) -> None:
+    model = recipes_for(entities, ["1p"], 0, minutes)[1].model
+    assert model.members == members
+    assert model.width == 192 * members
+
+
+def test_short_fits_train_the_encoder_with_a_higher_rate() -> None:
+    quick, long = (recipes_for(SMALL, ["1p"], 0, minutes)[0] for minutes in (QUICK_MINUTES, QUICK_MINUTES + 1))
+    assert quick.train.learning_rate > long.train.learning_rate
+    assert quick.model.dropout < long.model.dropout
+
+
+def test_embeddings_of_large_graphs_are_narrow_and_trained_row_by_row() -> None:
+    for recipe in recipes_for(LARGE + 1, ["1p"], 0, 10):
+        assert recipe.model.width == 64
+        assert recipe.train.optimizer == "rows"
 
 
 @pytest.mark.full

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from starqe.ask import Answerer, prepare
+from starqe.ask import recipes as fit_recipes
 from starqe.errors import StorageError
 from starqe.experiments import work_folder
 from starqe.folders import file_checksum, recover
@@ -113,7 +114,9 @@ def fitted(folder: Path) -> Any:
 
 def make_fit_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a fit take a second, and end by validation instead of the clock: then its weights do not depend on the speed of the machine."""
-    for name, value in {"TRAINING": 30, "TRAINING_LEAST": 30, "VALIDATION": 8, "VALIDATION_COMPOSED": 3, "PROBED": 1}.items():
+    for name in ("TRAINING", "TRAINING_LEAST"):
+        monkeypatch.setattr(fit_recipes, name, 30)
+    for name, value in {"VALIDATION": 8, "VALIDATION_COMPOSED": 3, "PROBED": 1}.items():
         monkeypatch.setattr(prepare, name, value)
     loop = ["train.schedule=constant", "train.warmup=0", "train.patience=1", "train.delta=1", "train.checkpoint_seconds=0", "model.width=8"]
     recipes = prepare.recipes_for

@@ -1,7 +1,7 @@
 """From a graph to an answerer: training, and calibration on validation."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -10,9 +10,10 @@ from typing import Any
 
 from starqe.ask.answerer import Answerer
 from starqe.ask.continuing import Before
+from starqe.ask.recipes import LARGE, recipes_for, training_queries
 from starqe.folders import check_free, locked
 from starqe.kg import Graph, hold_out_validation
-from starqe.learn import EncoderScorer, Lesson, QueryLesson, Recipe, Run, RunFolder, Trainer, preset
+from starqe.learn import EncoderScorer, Lesson, QueryLesson, Run, RunFolder, Trainer
 from starqe.learn.train import Counters
 from starqe.measure.evaluate import Measure, evaluate
 from starqe.measure.links import LINKS, rank_links, some_statements
@@ -25,9 +26,7 @@ from starqe.reason.indexing import index_large
 from starqe.reason.logistic import Logistic
 from starqe.reason.mixture import ENCODER as ENCODER_ALONE
 from starqe.reason.mixture import EVEN
-from starqe.reason.predictor.config import PredictorRecipe
 from starqe.reason.predictor.lesson import PredictLesson
-from starqe.reason.predictor.presets import PREDICTORS
 from starqe.reason.predictor.ruled import add_rules
 from starqe.reason.predictor.run import PredictorRun
 from starqe.reason.predictor.scorer import PredictorScorer
@@ -37,14 +36,6 @@ VALIDATION = 150
 """The number of validation queries per shape, for fitting and for the choice of weights."""
 COMPOSED, VALIDATION_COMPOSED = ("2u", "up", "2in", "pin", "2cp"), 40
 """The shapes with union, negation and open values that the mixture is fitted on too, and the number of queries of each."""
-TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
-"""The number of training queries per shape: at most, per minute of a shorter fit, and at least."""
-SMALL = 5_000
-"""Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
-LARGE = 200_000
-"""Graphs with more entities train narrower embeddings, row by row, with other queries in every epoch."""
-ONE_HOP_OF_LARGE = ("train.questions_per_epoch=2000000", "train.batch=1024", "train.candidates=1024")
-"""The settings of its one-hop predictor: it is validated after each epoch, and with fewer negatives it learns more questions."""
 ENCODER_SHARE, ENCODER_SHARE_OF_LARGE = 0.5, 0.25
 """The encoder's share of the training time; the one-hop predictor has the rest. In large graphs it is what learns most."""
 LEAST_TRAINING, HELD_OUT = 0.2, 0.05
@@ -131,19 +122,6 @@ def calibrate(
     return Answerer(reasoner, fitted["mixture"])
 
 
-def recipes_for(graph: Graph, shapes: Iterable[str], seed: int = 0, queries: int = TRAINING) -> tuple[Recipe, PredictorRecipe]:
-    """Chooses the recipes of encoder and one-hop predictor that suit the size of a graph."""
-    size = ["train.batch=128", "train.average=0.99"] if len(graph.entities) < SMALL else []
-    steps = ["train.learning_rate=2e-3"] if size else []
-    names = ", ".join(f'"{shape}"' for shape in shapes)
-    drawn, asked = [f"train.shapes=[{names}]", f"train.varied_per_shape={queries}"], []
-    if len(graph.entities) > LARGE:
-        size = ["model.width=64", "train.optimizer=rows"]
-        drawn, asked = [*drawn, "train.redraw=true"], list(ONE_HOP_OF_LARGE)
-    encoder = preset("starqe-ask").with_settings([f"seed={seed}", *size, *steps, *drawn])
-    return encoder, PredictorRecipe.parse(PREDICTORS["one-hop"]).with_settings([f"seed={seed}", *size, *asked])
-
-
 def with_validation(graph: Graph, seed: int = 0) -> Graph:
     """Returns a graph that has a validation split: itself, or with a share of its train statements held out; test stays test.
 
@@ -186,11 +164,11 @@ def fit(
     check_free(out, overwrite=True)  # a file is refused before queries are sampled
     graph = (before.with_validation(graph.whole) if before else with_validation(graph.whole, seed)).entity_part
     note(SAMPLING, {"progress": 0.0, "seconds": 0.0})
-    count = max(TRAINING_LEAST, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
+    count = training_queries(minutes)
     drawn = {name: sample(graph, shape, count, "train", [(0, 2)] * len(shape.edges), seed) for name, shape in SHAPES.items()}
     queries = {name: table for name, table in drawn.items() if len(table)}
     validation = drawn_queries(graph, "valid", VALIDATION, seed)
-    encoder, one_hop = before.recipes(queries, seed, count) if before else recipes_for(graph, queries, seed, count)
+    encoder, one_hop = before.recipes(queries, seed, count) if before else recipes_for(len(graph.entities), queries, seed, minutes)
     starts = before.starts(graph) if before else (None, None)
     run = (Run.open_or_create if resume else Run.create)(out, encoder, graph, starts[0])
     with locked(out):
