@@ -81,7 +81,7 @@ def test_small_graphs_train_with_smaller_batches() -> None:
     encoder, one_hop = recipes_for(200, ["1p", "2p"], 7, 10)
     assert encoder.train.shapes == ("1p", "2p")
     assert (encoder.seed, one_hop.seed, encoder.train.batch, one_hop.train.batch) == (7, 7, 128, 128)
-    assert [recipe.train.batch for recipe in recipes_for(SMALL, ["1p"], 0, 10)] == [512, 1024]
+    assert [recipe.train.batch for recipe in recipes_for(SMALL, ["1p"], 0, 10)] == [512, 512]
 
 
 @pytest.mark.parametrize(

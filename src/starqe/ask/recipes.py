@@ -10,7 +10,7 @@ TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
 """The number of training queries per shape: at most, per minute of a shorter fit, and at least."""
 SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
-AVERAGED, AVERAGED_MINUTES = 60_000, 4
+AVERAGED, AVERAGED_MINUTES = 60_000, 15
 """Up to so many entities, and from so many minutes on, the one-hop predictor is three models averaged. It triples the cost of a question's
 products with all entities."""
 LARGE = 200_000
