@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from starqe.errors import InputError
 from starqe.experiments.findings import Verdict, by_both
 from starqe.experiments.impact import IMPACT_METRICS, impacts
 from starqe.experiments.model_tables import NOT_RUN
@@ -36,7 +37,15 @@ class ImpactRow(Row):
 
 
 def qualifier_report(work: WorkFolder) -> Report:
-    """Measures the impact of every qualifier relation on a StarQE model, which is trained if missing."""
+    """Measures the impact of every qualifier relation on a StarQE model, which is trained if missing.
+
+    Raises:
+        InputError: The graph has no qualifiers.
+    """
+    if not len(work.graph.pair_value):
+        raise InputError(
+            "the table 'qualifiers' is about the qualifiers of queries, and the graph has none. Reproduce 'betae', for plain triples"
+        )
     reasons = train_missing(work, "qualifiers")
     rows: list[ImpactRow] = []
     for seed in work.seeds:
