@@ -12,6 +12,7 @@
     ├── UnsupportedError        valid, but this part of starqe cannot do it
     ├── TrainingError           training cannot continue (the last good checkpoint is intact)
     ├── DeadlineError           a question ran out of time, or its client is gone
+    ├── NotReadyError           what it needs is still being prepared (try again later)
     ├── MeasureError            scores cannot be ranked (a score is not a number)
     └── MissingExtraError       an optional package is not installed (names the extra)
 
@@ -82,6 +83,10 @@ class TrainingError(StarqeError):
 
 class DeadlineError(StarqeError):
     """A question ran out of time, or its client is gone."""
+
+
+class NotReadyError(StarqeError):
+    """What a question needs is still being prepared; it can be asked again later."""
 
 
 class MeasureError(StarqeError):

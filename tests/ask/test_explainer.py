@@ -102,7 +102,7 @@ def test_a_row_that_is_known_by_something_else_than_statements_is_not_explained_
 def check_rows(graph: Graph, text: str) -> list[str]:
     """Asks, and explains a known and a predicted row: each as what it is, with the probability that it has."""
     store = StoreHere(graph)
-    with patch("starqe.ask.answerer.KnownStore", lambda *_: store):
+    with patch("starqe.ask.answerer.KnownStore", lambda *_, **__: store):
         answerer = untrained(graph)
     try:
         answers = answerer.ask(text, top=30)

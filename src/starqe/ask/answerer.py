@@ -21,6 +21,7 @@ from starqe.errors import KnownOnlyError, QueryError, SparqlError, StorageError,
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
+from starqe.queries.sparql.kept_store import FACTS
 from starqe.queries.sparql.read import known_text, read_sparql, unknown_names
 from starqe.queries.sparql.request import SparqlRequest
 from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
@@ -50,10 +51,16 @@ class Answerer:
         probability: The fitted probability of answers.
         splits: The splits of the graph that count as known.
         graph: The graph that is asked, if it is newer than the one that the reasoner knows.
+        facts: The folder in which a store of the known facts of a large graph is kept; without it, the store is in memory.
     """
 
     def __init__(
-        self, reasoner: Reasoner, probability: AnswerProbability, splits: Collection[str] = SPLITS, graph: Graph | None = None
+        self,
+        reasoner: Reasoner,
+        probability: AnswerProbability,
+        splits: Collection[str] = SPLITS,
+        graph: Graph | None = None,
+        facts: Path | None = None,
     ) -> None:
         self.graph: Graph = (graph or reasoner.graph).whole
         self.newer = Newer(self.graph, len(reasoner.graph.entities), len(reasoner.graph.relations))
@@ -62,7 +69,7 @@ class Answerer:
         self._known: Known = self.graph.known(splits)
         self._executor = reasoner.executor(self.splits)
         self._mixture = Mixture(reasoner.encoder, self._executor, reasoner.weights)
-        self._store = KnownStore(self.graph, self.splits)
+        self._store = KnownStore(self.graph, self.splits, folder=facts)
         self._binder = Binder(self.graph)
         self._numbers = reasoner.numbers(self.splits)
         self._ranking = Ranking(reasoner.graph, self._mixture, self._executor, probability.chance)
@@ -86,7 +93,7 @@ class Answerer:
         if by not in calibration.answers:
             raise StorageError(f"{folder} was not calibrated for answering. Run: starqe calibrate {folder}")
         probability, reasoner = calibration.answers[by], Reasoner.of(run, calibration)
-        return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits, graph)
+        return cls(reasoner if by == "mixture" else replace(reasoner, weights=ENCODER), probability, splits, graph, folder / FACTS)
 
     def warm_up(self) -> None:
         """Builds everything that the first queries would wait for: indexes of statements and names, and the grammar."""
@@ -104,8 +111,19 @@ class Answerer:
             self._ranking.best(some)
 
     def start_store(self) -> None:
-        """Loads the store of known facts now, so that processes that are forked later share it."""
-        self._store.start()
+        """Loads the store of known facts now, so that processes that are forked later share it.
+
+        One on disk, which may have to be built first, is prepared in the meantime: queries that need it are refused until it is ready.
+        """
+        if self._store.is_kept:
+            self._store.prepare()
+        else:
+            self._store.start()
+
+    @property
+    def preparing(self) -> str | None:
+        """What is still being prepared, with its progress; None if everything is ready."""
+        return f"store of known facts ({self._store.progress:.0%})" if self._store.is_preparing else None
 
     @property
     def calibrated(self) -> bool:
@@ -224,6 +242,7 @@ class Answerer:
             QueryError: The text is not SPARQL.
             UnsupportedError: It asks another service, or needs too much memory.
             DeadlineError: The time is up.
+            NotReadyError: The store of known facts is still being prepared.
         """
         own = known_text(text, self.graph)
         return self._store.query(own, prefixes=predefined_prefixes(self.graph), base=base, max_rows=max_rows, deadline=deadline)

@@ -9,6 +9,7 @@
     state.safetensors      what training resumes from
     metrics.jsonl          one line per report: loss, speed, validation
     index/                 an approximate index of the entities, if one was built
+    facts/                 of a large graph: a store of its known facts
 
 Every file is written under another name and renamed: a crash at any moment leaves the last good state. No pickle is ever read.
 """

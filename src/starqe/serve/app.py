@@ -16,10 +16,10 @@ from starlette.responses import FileResponse, Response
 
 from starqe import __version__
 from starqe.ask import Answerer
-from starqe.errors import StarqeError
+from starqe.errors import NotReadyError, StarqeError
 from starqe.serve.api import api_routes, documented
 from starqe.serve.bodies import Health
-from starqe.serve.problems import HttpError, refusal
+from starqe.serve.problems import BusyError, HttpError, refusal
 from starqe.serve.protocol import NOTE, sparql_routes
 from starqe.serve.running.guards import Bodies, Crowd, Hosts, Token, Watch
 from starqe.serve.running.monitoring import CONTENT_TYPE
@@ -83,10 +83,13 @@ def _guards(runs: Runs, settings: ServeSettings) -> list[Middleware]:
 
 
 def _add_watching(app: FastAPI, runs: Runs) -> None:
-    @app.get("/health", tags=["watching"])
+    @app.get("/health", tags=["watching"], response_model_exclude_none=True)
     async def health() -> Health:
-        """Confirms that the service is running, and names the run that answers."""
-        return Health(run=runs.fingerprint[:12])
+        """Confirms that the service is running, and names the run that answers, and what is still being prepared."""
+        preparing = runs.current.answerer.preparing
+        if preparing is None:
+            return Health(run=runs.fingerprint[:12])
+        return Health(status="starting", run=runs.fingerprint[:12], preparing=[preparing])
 
     @app.get(
         "/metrics", tags=["watching"], response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -99,7 +102,7 @@ def _add_watching(app: FastAPI, runs: Runs) -> None:
 def _add_reload(app: FastAPI, runs: Runs) -> None:
     more = (403, "The service has no token."), (409, "A run is being loaded already, or there is none to load.")
 
-    @app.post("/reload", tags=["watching"], responses=documented(*more))
+    @app.post("/reload", tags=["watching"], responses=documented(*more), response_model_exclude_none=True)
     async def reload(client: Request) -> Health:
         """Loads the run again and switches to it; no request is lost. Only for clients with a token."""
         if service_of(client).settings.token is None:
@@ -133,6 +136,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HttpError)
     async def problem(_: Request, error: HttpError) -> Response:
         return error.response()
+
+    @app.exception_handler(NotReadyError)
+    async def not_ready(client: Request, error: NotReadyError) -> Response:
+        return BusyError(str(error), service_of(client).settings.retry_seconds, "NotReady").response()
 
     @app.exception_handler(StarqeError)
     async def starqe_error(_: Request, error: StarqeError) -> Response:

@@ -1,6 +1,6 @@
 """Request and response bodies of the JSON routes."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -251,9 +251,11 @@ class GraphAnswer(Body):
 class Health(Body):
     """The service is running."""
 
-    status: str = "ok"
+    status: Literal["ok", "starting"] = "ok"
     run: str = ""
     """The beginning of the fingerprint of the run that answers; empty if it was not read from a folder."""
+    preparing: list[str] | None = None
+    """What is still being prepared while the service starts: questions that need it get a 503."""
 
 
 class ErrorPart(Body):

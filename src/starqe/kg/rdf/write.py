@@ -15,8 +15,9 @@ Standard reification is N-Quads too: one node per statement with rdf:subject, rd
 qualifiers, without the triple itself.
 """
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +80,16 @@ def write_turtle(graph: Graph, destination: Path, names: Names, overwrite: bool 
 def write_nquads(graph: Graph, destination: Path, names: Names, overwrite: bool = False, details: bool = True) -> list[Path]:
     """Writes an N-Quads file, with labels in the default graph, and with or without the details of literals."""
     return _write_quads(_Text(graph, names, details=details), _reifier_lines, destination, overwrite)
+
+
+def write_known(graph: Graph, path: Path, splits: Collection[str]) -> int:
+    """Writes the statements of some splits as one graph in N-Triples, with labels and without details; returns the number of lines."""
+    text = _Text(graph, graph.names, details=False)
+    count = itertools.count()
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for part in (text.label_lines(), *(_reifier_lines(text, split, "") for split in text.splits if split in splits)):
+            file.writelines(line for line, _ in zip(part, count, strict=False))
+    return next(count)
 
 
 def write_ntriples(graph: Graph, destination: Path, names: Names, overwrite: bool = False) -> list[Path]:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from starqe.deadline import NEVER, Deadline
-from starqe.errors import QueryError, StarqeError, UnsupportedError
+from starqe.errors import NotReadyError, QueryError, StarqeError, StorageError, UnsupportedError
 from starqe.kg import SPLITS, Graph
 from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
 from starqe.queries.sparql import store_process
+from starqe.queries.sparql.kept_store import LARGE, KeptStore, log
 
 MAX_ROWS = 100_000
 """Default limit on the rows or triples of a result."""
@@ -30,6 +31,7 @@ MEMORY = 1 << 30
 PARALLEL = 2
 """Number of queries that run at once; others wait for their turn."""
 _POLL_SECONDS = 0.02
+_LATER = "Ask again later, or ask for a conjunction of patterns, which needs no store"
 
 # Everything but keywords: strings, IRIs, comments, prefixed names and variables. An IRI has no space, so `?a < ?b` is none.
 _SKIPPED = re.compile(
@@ -81,10 +83,19 @@ class KnownStore:
         source: A graph, loaded in the RDF form of exports as one default graph; or a file of N-Quads, loaded as it is.
         splits: The splits of a graph that count as known.
         memory: Bytes that one query may take beyond the store.
+        folder: Where the store of a large graph is kept on disk, to be opened in a moment the next time; without it, it is in memory.
     """
 
-    def __init__(self, source: Graph | Path, splits: Collection[str] = SPLITS, memory: int = MEMORY) -> None:
+    def __init__(self, source: Graph | Path, splits: Collection[str] = SPLITS, memory: int = MEMORY, folder: Path | None = None) -> None:
         self._source, self._splits, self._memory = source, tuple(splits), memory
+        self._kept: KeptStore | None = None
+        if folder is not None and isinstance(source, Graph) and len(source) > LARGE:
+            self._kept = KeptStore(source, self._splits, folder)
+        self._builder: subprocess.Popen[str] | None = None
+        self._is_closed = False
+        self._preparing: threading.Thread | None = None
+        self.progress = 0.0
+        """The share of the work that is done while the store is built."""
         self._process: subprocess.Popen[str] | None = None
         self._removal: weakref.finalize[[str, bool], KnownStore] | None = None
         self._folder, self._owner = Path(), 0
@@ -117,6 +128,7 @@ class KnownStore:
             QueryError: The text is not SPARQL.
             UnsupportedError: It asks another service or names a graph, or needs more memory than it may take.
             DeadlineError: The deadline is over.
+            NotReadyError: The store is still being prepared, by `prepare`.
         """
         check_words(text, one_graph=isinstance(self._source, Graph))
         while not self._turns[urgent].acquire(timeout=_POLL_SECONDS):
@@ -136,14 +148,36 @@ class KnownStore:
         finally:
             self._turns[urgent].release()
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the store is kept on disk, where it has to be built once."""
+        return self._kept is not None
+
     def start(self) -> None:
         """Loads the store now, if it is not."""
         self._connect(NEVER).close()
 
-    def close(self) -> None:
-        """Ends the process, and with it every query."""
+    def prepare(self) -> None:
+        """Begins to load the store in a thread; until it is loaded, queries are refused, also those of processes that are forked now."""
         with self._starting:
             self._end()
+            self._make_folder()
+            self._preparing = threading.Thread(target=self._prepare, name="store of known facts", daemon=True)
+        self._preparing.start()
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether the store is being prepared in a thread."""
+        return self._preparing is not None and self._preparing.is_alive()
+
+    def close(self) -> None:
+        """Ends the process, and with it every query."""
+        if self._owner == os.getpid():
+            self._is_closed = True
+            if self._builder is not None:
+                self._builder.kill()
+            with self._starting:
+                self._end()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at the end of the program, what this needs may be gone
@@ -156,26 +190,57 @@ class KnownStore:
         self.close()
 
     def _connect(self, deadline: Deadline) -> Connection:
+        if self._owner not in (0, os.getpid()):
+            if (connection := self._connect_to_owner()) is not None:
+                return connection
+            self._process = self._removal = self._preparing = None  # they belong to another process, which is gone
+            self._owner, self._starting = 0, threading.Lock()
+        if self.is_preparing:
+            raise NotReadyError(
+                f"the store of known facts is being prepared ({self.progress:.0%}). Ask again later, or ask a simpler query"
+            )
         while not self._starting.acquire(timeout=_POLL_SECONDS):
             deadline.check()
         try:
-            if self._process is not None and self._owner != os.getpid():
-                with contextlib.suppress(OSError):
-                    return Client(str(self._folder / "socket"), "AF_UNIX")
-                self._process = self._removal = None  # it belongs to another process, and is gone
             if self._process is None or self._process.poll() is not None:
+                self._is_closed = False
+                self._end()
+                self._make_folder()
                 self._start()
             return Client(str(self._folder / "socket"), "AF_UNIX")
         finally:
             self._starting.release()
 
+    def _connect_to_owner(self) -> Connection | None:
+        """Connects to the store of the process that this one was forked from; returns None if it is gone."""
+        try:
+            return Client(str(self._folder / "socket"), "AF_UNIX")
+        except OSError:
+            if self._preparing is not None and self._folder.exists():
+                raise NotReadyError(f"the store of known facts is being prepared. {_LATER}") from None
+            return None
+
+    def _prepare(self) -> None:
+        """Loads the store, in a thread; what fails is tried again by the next query."""
+        with self._starting:
+            try:
+                self._start()
+            except Exception as error:
+                if not self._is_closed:
+                    log.error("the store of known facts could not be prepared: %s", error, exc_info=not isinstance(error, StarqeError))
+
+    def _make_folder(self) -> None:
+        # Not a TemporaryDirectory, which warns where the garbage collector finds it before this store.
+        self._folder = Path(tempfile.mkdtemp(prefix="starqe-store-"))
+        self._removal = weakref.finalize(self, shutil.rmtree, str(self._folder), True)
+        self._owner = os.getpid()
+
     def _start(self) -> None:
         """Starts the process and waits until the store is loaded."""
-        self._end()
-        # Not a TemporaryDirectory, which warns where the garbage collector finds it before this store.
-        place = self._folder = Path(tempfile.mkdtemp(prefix="starqe-store-"))
-        self._removal = weakref.finalize(self, shutil.rmtree, str(place), True)
-        if isinstance(self._source, Graph):
+        place = self._folder
+        if (kept := self._on_disk()) is not None:
+            loaded = ["kept", str(kept)]
+        elif isinstance(self._source, Graph):
             loaded = ["merged", str(place / "graph.nq"), *(f"{SPLIT_GRAPH}{split}" for split in self._splits)]
         else:
             loaded = ["apart", str(self._source)]
@@ -184,10 +249,10 @@ class KnownStore:
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )
-        self._owner = os.getpid()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        if isinstance(self._source, Graph):
+        if loaded[0] == "merged":
+            assert isinstance(self._source, Graph)
             write_nquads(self._source, place / "graph.nq", self._source.names, details=False)
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write("load\n")
@@ -195,6 +260,26 @@ class KnownStore:
         if self._process.stdout.readline() != "ready\n":
             raise StarqeError(f"the store of known facts did not start (exit code {self._process.wait()}). Is there enough memory?")
         (place / "graph.nq").unlink(missing_ok=True)
+
+    def _on_disk(self) -> Path | None:
+        """Returns the store on disk, which is built if needed; None if it is loaded into memory, as where the disk refuses."""
+        if self._kept is None:
+            return None
+        try:
+            return self._kept.found() or self._kept.build(self._step, self._started)
+        except StorageError as error:
+            log.warning("the store of known facts is loaded into memory, since it cannot be kept on disk: %s", error)
+            return None
+        finally:
+            self._builder = None
+
+    def _step(self, progress: float) -> None:
+        self.progress = progress
+
+    def _started(self, builder: subprocess.Popen[str]) -> None:
+        self._builder = builder
+        if self._is_closed:
+            builder.kill()
 
     def _end(self) -> None:
         if self._owner != os.getpid():  # nothing was started, or by the process that this one was forked from
