@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from starqe.kg import Known
-from starqe.kg.known import Side
+from starqe.kg.known import Side, distinct
 from starqe.measure.exact_search import Nearest
 from starqe.measure.links import GapRetriever, GapScorer, GapTable
 from starqe.measure.retrieval import dense_blocks, retrieve
@@ -209,7 +209,7 @@ def usual_answers(known: Known, given: Side) -> FloatArray:
     """Computes, for every relation, the logarithm of the mean number of answers of a question with this end given: (relations,)."""
     graph = known.graph
     node = (graph.head if given == "head" else graph.tail)[known.rows].astype(np.int64)
-    relation, count = graph.relation[known.rows], len(graph.relations)
+    relation, count = graph.relation[known.rows].astype(np.int64), len(graph.relations)
     statements = np.bincount(relation, minlength=count)
-    questions = np.bincount(np.unique(relation * len(graph.entities) + node) // len(graph.entities), minlength=count)
+    questions = np.bincount(distinct(relation * len(graph.entities) + node) // len(graph.entities), minlength=count)
     return np.asarray(np.log(np.maximum(statements, 1) / np.maximum(questions, 1)))

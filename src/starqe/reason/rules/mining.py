@@ -15,7 +15,7 @@ from starqe.kg import Known
 from starqe.queries.generate.sql_tables import DuckTables
 from starqe.ragged import FloatArray, IntArray
 from starqe.reason.rules.rule_table import ABSENT, Rules
-from starqe.reason.rules.walks import FIRST_KEY, Walks
+from starqe.reason.rules.walks import FIRST_KEY, Steps
 from starqe.seed import generator
 
 LEAST_SUPPORT = 3
@@ -107,9 +107,9 @@ def mine(known: Known, seed: int = 0) -> Rules:
         known: The statements.
         seed: Decides which entities rules of large graphs are counted on.
     """
-    walks = Walks.of(known)
+    steps = Steps.of(known)
     with tempfile.TemporaryDirectory() as spill, closing(DuckTables(Path(spill))) as tables:
-        _fill(tables, walks, seed)
+        _fill(tables, steps, seed)
         database = tables.connection
         for text in (_TABLES, _PATHS_OF_TWO, _SHARED_VALUES):
             for command in filter(str.strip, text.split(";")):
@@ -119,7 +119,7 @@ def mine(known: Known, seed: int = 0) -> Rules:
     columns = {name: np.asarray(column, np.int64) for name, column in found.items()}
     support, body = columns["support"], columns["body"]
     confidence = lower_bound(support, body)
-    kinds = np.append(walks.kinds, ABSENT)  # the kind -1 is the last
+    kinds = np.append(steps.kinds, ABSENT)  # the kind -1 is the last
     head, first, second = (kinds[columns[name]] for name in ("h", "first", "second"))
     kept = np.flatnonzero(confidence >= LEAST_CONFIDENCE)
     kept = kept[np.lexsort((-confidence[kept], head[kept]))]
@@ -128,21 +128,21 @@ def mine(known: Known, seed: int = 0) -> Rules:
     return Rules(known.graph, head, first, second, value, answer, support, body, confidence[kept])
 
 
-def _fill(tables: DuckTables, walks: Walks, seed: int) -> None:
+def _fill(tables: DuckTables, steps: Steps, seed: int) -> None:
     """Makes the tables that rules are mined from."""
-    columns = {"row": walks.row, "k": walks.kind, "x": walks.source, "y": walks.target}
+    columns = {"row": steps.row, "k": steps.kind, "x": steps.source, "y": steps.target}
     tables.fill("step", {name: column.astype(np.int32) for name, column in columns.items()})
-    tables.fill("narrow", {name: column[walks.narrow].astype(np.int32) for name, column in columns.items()})
-    places = len(walks.graph.relations) + FIRST_KEY
-    tables.fill("from_qualifier", {"k": np.flatnonzero(walks.kinds // places % places >= FIRST_KEY).astype(np.int32)})
-    tables.fill("counted", {"x": _counted(walks, seed).astype(np.int32)})
+    tables.fill("narrow", {name: column[steps.narrow].astype(np.int32) for name, column in columns.items()})
+    places = len(steps.graph.relations) + FIRST_KEY
+    tables.fill("from_qualifier", {"k": np.flatnonzero(steps.kinds // places % places >= FIRST_KEY).astype(np.int32)})
+    tables.fill("counted", {"x": _counted(steps, seed).astype(np.int32)})
 
 
-def _counted(walks: Walks, seed: int) -> IntArray:
+def _counted(steps: Steps, seed: int) -> IntArray:
     """Returns the entities on which rules are counted: all, or as many random ones as have `COUNTED` steps together."""
-    sources, steps = np.unique(walks.source, return_counts=True)
+    sources, counts = np.unique(steps.source, return_counts=True)
     order = generator(seed, "entities that rules are counted on").permutation(len(sources))
-    return np.asarray(sources[order[np.cumsum(steps[order]) - steps[order] < COUNTED]])
+    return np.asarray(sources[order[np.cumsum(counts[order]) - counts[order] < COUNTED]])
 
 
 def lower_bound(support: IntArray, body: IntArray) -> FloatArray:

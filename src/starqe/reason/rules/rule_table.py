@@ -174,7 +174,7 @@ class Rules:
             weight, text = float(metadata[WEIGHT]), {name: strings(table[name], path, _RENEW) for name in _COLUMNS}
             _check_about(path, metadata, [text[name] if name in text else table[name].combine_chunks() for name in SCHEMA.names])
             steps = {step: _codes(graph, *(text[f"{step}_{part}"] for part in ("relation", "from", "to"))) for step in STEPS}
-            nodes = {node: _each(text[node], lambda name: graph.entities.id(name) if name else ABSENT) for node in NODES}
+            nodes = {node: _nodes(graph, text[node]) for node in NODES}
             support, body, confidence = (table[name].to_numpy() for name in ("support", "body", "confidence"))
         except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, OverflowError, RecursionError, InputError) as error:
             check_resources(error)
@@ -218,6 +218,18 @@ def _each(texts: pa.StringArray, read: Callable[[str], int]) -> IntArray:
     """Reads every distinct text once: (n,)."""
     coded = texts.dictionary_encode()
     return np.asarray(np.array([read(text) for text in coded.dictionary.to_pylist()], np.int64)[coded.indices.to_numpy()])
+
+
+def _nodes(graph: Graph, texts: pa.StringArray) -> IntArray:
+    """Returns the entities that are written as texts: (n,)."""
+    coded = texts.dictionary_encode()
+    identifiers = graph.entities.identifiers
+    ids = pc.index_in(coded.dictionary.cast(identifiers.type), identifiers)
+    absent = pc.equal(coded.dictionary, "")
+    if pc.any(pc.and_(pc.is_null(ids), pc.invert(absent))).as_py():
+        raise ValueError("an entity of a rule does not occur in the graph")
+    found = pc.fill_null(pc.if_else(absent, ABSENT, ids), ABSENT).to_numpy()
+    return np.asarray(found.astype(np.int64)[coded.indices.to_numpy()])
 
 
 def _codes(graph: Graph, relation: pa.StringArray, start: pa.StringArray, end: pa.StringArray) -> IntArray:
