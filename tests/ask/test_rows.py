@@ -21,8 +21,8 @@ from starqe.kg.formats.wikidata import WIKIDATA_NAMES
 from starqe.queries import read_sparql
 from starqe.queries.gaps import Gaps
 from starqe.queries.sparql.request import SparqlRequest
-from starqe.queries.sparql.store import Rows
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.store.known_store import Rows
 from starqe.reason.executor.executor import Executor
 from tests.examples import try_many
 from tests.queries.sparql.texts import (

@@ -9,7 +9,7 @@ from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, serialize
 
 from starqe.kg.rdf.parse import parse_rdf
 from starqe.kg.reading.report import Report
-from starqe.queries.sparql.store import Dataset, KnownStore
+from starqe.queries.store.known_store import Dataset, KnownStore
 from tests.conformance.manifest import BASE, QT, Node, W3cTest, file_of, folders, tests_of
 from tests.conformance.results import Term
 

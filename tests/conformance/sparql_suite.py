@@ -13,7 +13,7 @@ from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, parse
 from starqe.errors import KnownOnlyError, QueryError, SparqlError, StarqeError, UnsupportedError
 from starqe.kg import Statement, graph_of
 from starqe.queries import read_sparql
-from starqe.queries.sparql.store import Dataset, Rows, Triples, check_words
+from starqe.queries.store.known_store import Dataset, Rows, Triples, check_words
 from starqe.serve.results import write_boolean, write_graph, write_rows
 from tests.conformance.data import EMPTY, Stores
 from tests.conformance.manifest import UT, W3cTest, file_of

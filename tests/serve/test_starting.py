@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from starqe.ask import Answerer
-from starqe.queries.sparql import store
-from starqe.queries.sparql.kept_store import FACTS, KeptStore
+from starqe.queries.store import known_store as store
+from starqe.queries.store.kept_store import FACTS, KeptStore
 from starqe.serve import create_app
 from tests.serve.waiting import eventually
 

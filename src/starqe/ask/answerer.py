@@ -21,11 +21,11 @@ from starqe.errors import KnownOnlyError, QueryError, SparqlError, StorageError,
 from starqe.kg import SPLITS, Graph, Known
 from starqe.learn import Run
 from starqe.queries import Atom, Query, Variable, answer
-from starqe.queries.sparql.kept_store import FACTS
 from starqe.queries.sparql.read import known_text, read_sparql, unknown_names
 from starqe.queries.sparql.request import SparqlRequest
-from starqe.queries.sparql.store import MAX_ROWS, KnownStore, StoreResult
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.store.kept_store import FACTS
+from starqe.queries.store.known_store import MAX_ROWS, KnownStore, StoreResult
 from starqe.reason.calibration import AnswerProbability, RankedBy, load_calibration
 from starqe.reason.executor.executor import Executor
 from starqe.reason.mixture import ENCODER, Mixture, Weights

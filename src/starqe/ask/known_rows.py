@@ -23,9 +23,9 @@ from starqe.queries.exact.solutions import Solutions, solve, united
 from starqe.queries.formula import And, Variable, disjuncts
 from starqe.queries.query import Query
 from starqe.queries.sparql.request import Alternative, SparqlRequest
-from starqe.queries.sparql.store import KnownStore, Rows
 from starqe.queries.sparql.terms import predefined_prefixes
 from starqe.queries.sparql.write import write_sparql
+from starqe.queries.store.known_store import KnownStore, Rows
 from starqe.ragged import IntArray
 
 LISTED = 100_000

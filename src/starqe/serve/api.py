@@ -17,7 +17,7 @@ from starqe.ask.known_rows import Binder
 from starqe.errors import KnownOnlyError, UnknownNameError
 from starqe.kg import Graph, Vocabulary
 from starqe.queries.sparql.request import RESERVED, SparqlRequest
-from starqe.queries.sparql.store import Rows, StoreResult, Triples
+from starqe.queries.store.known_store import Rows, StoreResult, Triples
 from starqe.serve import bodies, drawn
 from starqe.serve.drawing import draw_request, explained, one_answer
 from starqe.serve.results import iri

@@ -12,7 +12,7 @@ from starqe.ask import THRESHOLD, Answers, constructed
 from starqe.errors import KnownOnlyError
 from starqe.kg import Names
 from starqe.queries.sparql.request import SparqlRequest
-from starqe.queries.sparql.store import Rows, Triples
+from starqe.queries.store.known_store import Rows, Triples
 from starqe.serve.api import documented
 from starqe.serve.bodies import EXAMPLE
 from starqe.serve.negotiation import BOOLEANS, FORMS, GRAPHS, choose

@@ -16,7 +16,7 @@ from starqe.ask import THRESHOLD, Answerer, Answers, Explanation
 from starqe.deadline import Deadline
 from starqe.queries import Variable
 from starqe.queries.sparql.request import SparqlRequest
-from starqe.queries.sparql.store import PARALLEL, StoreResult
+from starqe.queries.store.known_store import PARALLEL, StoreResult
 from starqe.serve.bodies import Example
 from starqe.serve.examples import examples
 from starqe.serve.problems import HttpError

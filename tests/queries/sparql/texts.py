@@ -10,9 +10,9 @@ from pyoxigraph import DefaultGraph, Quad, RdfFormat, Store, parse
 
 from starqe.kg import Graph, Statement, Vocabulary, graph_of
 from starqe.kg.rdf.write import write_nquads
-from starqe.queries.sparql import store_process
-from starqe.queries.sparql.store import Rows
 from starqe.queries.sparql.terms import predefined_prefixes
+from starqe.queries.store import process as store_process
+from starqe.queries.store.known_store import Rows
 
 ENTITIES, RELATIONS, PAIR_RELATIONS = "abcd", "rs", "pq"
 LABELS = {"en": {"a": "Anna", "b": "Bob"}, "de": {"a": "Anne"}, "": {"c": "Carl"}}

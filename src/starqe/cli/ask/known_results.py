@@ -10,7 +10,7 @@ from starqe.cli.show import as_json, csv_cell, print_table, say
 if TYPE_CHECKING:
     from starqe.ask import Answerer
     from starqe.errors import KnownOnlyError
-    from starqe.queries.sparql.store import StoreResult
+    from starqe.queries.store.known_store import StoreResult
 
 ROWS = 50
 """Number of rows that are shown, where --top is not given."""
@@ -18,7 +18,7 @@ ROWS = 50
 
 def show_known(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: int | None) -> None:
     """Answers a query from known facts and prints the result for people, with the reason why nothing is predicted."""
-    from starqe.queries.sparql.store import Rows
+    from starqe.queries.store.known_store import Rows
 
     found = answerer.ask_known(text, max_rows=top or ROWS)
     if isinstance(found, bool):
@@ -36,7 +36,7 @@ def show_known(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: i
 
 def known_json(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: int | None) -> str:
     """Answers a query from known facts and writes the result as JSON, terms as SPARQL results have them."""
-    from starqe.queries.sparql.store import Rows
+    from starqe.queries.store.known_store import Rows
 
     found = _ask(answerer, text, top)
     content: dict[str, Any] = {"known_splits": answerer.splits, "notes": answerer.known_notes(text, reason)}
@@ -52,7 +52,7 @@ def known_json(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: i
 def print_known_csv(answerer: "Answerer", text: str, reason: "KnownOnlyError", top: int | None) -> None:
     """Answers a query from known facts and prints its rows as comma-separated values; the note goes to standard error."""
     from starqe.errors import UnsupportedError
-    from starqe.queries.sparql.store import Rows
+    from starqe.queries.store.known_store import Rows
 
     found = _ask(answerer, text, top)
     if not isinstance(found, Rows):

@@ -21,8 +21,8 @@ from starqe.deadline import NEVER, Deadline
 from starqe.errors import NotReadyError, QueryError, StarqeError, StorageError, UnsupportedError
 from starqe.kg import SPLITS, Graph
 from starqe.kg.rdf.write import SPLIT_GRAPH, write_nquads
-from starqe.queries.sparql import store_process
-from starqe.queries.sparql.kept_store import LARGE, KeptStore, log
+from starqe.queries.store import process as store_process
+from starqe.queries.store.kept_store import LARGE, KeptStore, log
 
 MAX_ROWS = 100_000
 """Default limit on the rows or triples of a result."""

@@ -16,7 +16,7 @@ import pytest
 from starqe.deadline import Deadline
 from starqe.errors import DeadlineError, QueryError, UnsupportedError
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql.store import PARALLEL, Dataset, KnownStore, Rows, Triples
+from starqe.queries.store.known_store import PARALLEL, Dataset, KnownStore, Rows, Triples
 from tests.serve.waiting import eventually
 
 ENTITY, RELATION = "urn:starqe:entity:", "urn:starqe:relation:"
@@ -95,7 +95,7 @@ def test_a_service_that_strings_seem_to_hide_is_found(store):
 
 
 def test_no_query_opens_a_connection_even_if_the_word_is_missed(store, monkeypatch):
-    monkeypatch.setattr("starqe.queries.sparql.store._SERVICE", re.compile("never"))
+    monkeypatch.setattr("starqe.queries.store.known_store._SERVICE", re.compile("never"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         with pytest.raises(UnsupportedError, match="cannot answer"):
@@ -197,7 +197,7 @@ def test_urgent_queries_do_not_wait_for_others(store):
 FORKING = """
 import os, sys
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql.store import KnownStore
+from starqe.queries.store.known_store import KnownStore
 
 store = KnownStore(graph_of([Statement("a", "r", f"b{number}") for number in range(40)]))
 store.start()
@@ -242,7 +242,7 @@ def test_forked_processes_share_a_store_and_nothing_is_left_when_any_of_them_is_
 WRITING = """
 import time
 from starqe.kg import Statement, graph_of
-from starqe.queries.sparql import store
+from starqe.queries.store import known_store as store
 
 def write(graph, path, *_, **__):
     path.write_text("")

@@ -13,9 +13,10 @@ import pytest
 
 from starqe.errors import NotReadyError, UnsupportedError
 from starqe.kg import Graph, Statement, graph_of
-from starqe.queries.sparql import store, store_process
-from starqe.queries.sparql.kept_store import HEADER, STORE, KeptStore, remove_others
-from starqe.queries.sparql.store import KnownStore, Rows
+from starqe.queries.store import known_store as store
+from starqe.queries.store import process as store_process
+from starqe.queries.store.kept_store import HEADER, STORE, KeptStore, remove_others
+from starqe.queries.store.known_store import KnownStore, Rows
 from tests.crash.harness import leftovers
 from tests.serve.waiting import eventually
 
@@ -155,8 +156,8 @@ FORKED = """
 import os, sys, time
 from pathlib import Path
 from starqe.errors import NotReadyError
-from starqe.queries.sparql import store
-from tests.queries.sparql.test_kept_store import some_graph
+from starqe.queries.store import known_store as store
+from tests.queries.store.test_kept_store import some_graph
 
 store.LARGE = 0
 opened = store.KnownStore(some_graph(), folder=Path(sys.argv[1]))
@@ -228,9 +229,9 @@ def test_a_kept_store_asks_no_other_service(small, tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from starqe.queries.sparql.kept_store import KeptStore, build
+from starqe.queries.store.kept_store import KeptStore, build
 from tests.crash.harness import Flushes, die, die_at_rename
-from tests.queries.sparql.test_kept_store import SPLITS, some_graph
+from tests.queries.store.test_kept_store import SPLITS, some_graph
 import signal
 
 place, at, report = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])

@@ -7,7 +7,7 @@ In the folder of a run it is a folder, `facts/KEY`, whose name depends on the gr
 
 It is built by a process of its own, which ends when the one that waits for it does:
 
-    python -m starqe.queries.sparql.kept_store PLACE FOLDER SPLIT…
+    python -m starqe.queries.store.kept_store PLACE FOLDER SPLIT…
 
 reads PLACE/graph, prints the share of the work that is done, line by line, and removes PLACE if its parent ends first.
 """
@@ -35,7 +35,7 @@ from starqe.folders import new_folder, read_header, write_header
 from starqe.kg import Graph, load_graph, save_graph
 from starqe.kg.rdf.write import write_known
 from starqe.kg.vocabulary import LabelColumn
-from starqe.queries.sparql.store_process import KEPT_HEADER, in_use
+from starqe.queries.store.process import KEPT_HEADER, in_use
 from starqe.texts import joined_bytes
 
 FORMAT, VERSION = "starqe facts", 1
