@@ -1,8 +1,18 @@
 """While the store of known facts is built, everything else is answered, and the service says what is missing."""
 
+import json
 import shutil
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from starlette.testclient import TestClient
@@ -47,3 +57,77 @@ def no_facts_left(six_statements_run):
     """Other tests compare the files of this run."""
     yield
     shutil.rmtree(six_statements_run / FACTS, ignore_errors=True)
+
+
+SERVING = """
+import sys, time
+from pathlib import Path
+from starqe.cli import serve
+from starqe.cli.main import main
+from starqe.queries.store import known_store
+from starqe.serve.running import memory
+
+known_store.LARGE = memory.LARGE = 0
+run, go_on = map(Path, sys.argv[1:])
+whole = serve._open
+
+def later(*arguments):
+    while not go_on.exists():
+        time.sleep(0.01)
+    if "fail" in go_on.read_text():
+        raise SystemExit(3)
+    return whole(*arguments)
+
+serve._open = later
+sys.argv = ["starqe", "serve", str(run), "--port", "0", "--json"]
+main()
+"""
+"""A service of a run that counts as large, which is opened as soon as a file exists."""
+
+
+@contextmanager
+def serving(run: Path, go_on: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Starts it, and yields its process and its address."""
+    with subprocess.Popen([sys.executable, "-c", SERVING, str(run), str(go_on)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())["address"]
+        finally:
+            process.kill()
+
+
+def get(address: str, **query: str) -> tuple[int, Message, dict[str, Any]]:
+    try:
+        with urlopen(f"{address}?{urlencode(query)}", timeout=30) as answer:
+            return answer.status, answer.headers, json.loads(answer.read())
+    except HTTPError as error:
+        return error.code, error.headers, json.loads(error.read())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, clients wait until the run is open")
+def test_while_a_large_run_is_opened_the_service_says_so_and_then_answers(six_statements_run, tmp_path):
+    go_on = tmp_path / "go on"
+    with serving(six_statements_run, go_on) as (process, address):
+        status, _, health = get(f"{address}/health")
+        assert (status, health["status"]) == (200, "starting")
+        assert "store of known facts" in health["preparing"]
+        status, headers, body = get(f"{address}/sparql", query=JOINED)
+        assert (status, headers["Retry-After"], body["error"]["kind"]) == (503, "5", "NotReady")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        go_on.touch()
+        eventually(lambda: get(f"{address}/health")[2]["status"] == "ok")
+        for text in (JOINED, COUNTED):
+            assert get(f"{address}/sparql", query=text)[0] == 200
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, clients wait until the run is open")
+def test_a_large_run_that_cannot_be_opened_ends_the_service(six_statements_run, tmp_path):
+    go_on = tmp_path / "go on"
+    with serving(six_statements_run, go_on) as (process, address):
+        assert get(f"{address}/health")[0] == 200
+        go_on.write_text("fail")
+        assert process.wait(30) == 3
+        with pytest.raises(URLError):
+            get(f"{address}/health")

@@ -12,6 +12,8 @@ import typer
 from starqe.cli.show import Json
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from starqe.reason.calibration import RankedBy
     from starqe.serve import ServeSettings
     from starqe.serve.running.memory import Estimate
@@ -48,8 +50,9 @@ def serve(
     from starqe.learn.run import kind_of
     from starqe.serve import ServeSettings, create_app
     from starqe.serve.running.memory import estimate, limit
-    from starqe.serve.running.server import address, end_process, listen
+    from starqe.serve.running.server import address, end_process, listen, prepare
     from starqe.serve.running.server import serve as run_server
+    from starqe.serve.running.starting import answering
     from starqe.serve.settings import LOCAL_HOSTS
 
     torch.set_num_threads(threads)
@@ -61,10 +64,19 @@ def serve(
     kind_of(run)  # a folder that is not a run is refused with that message
     needed = estimate(run, graph, limits)
     needed.check(*limit(memory))
-    app = create_app(_open(run, graph, splits, by, limits), load=partial(_open_again, run, graph, splits, by, limits, memory))
+
+    def opened_app() -> "FastAPI":
+        loaded = _open(run, graph, splits, by, limits)
+        return create_app(loaded, load=partial(_open_again, run, graph, splits, by, limits, memory))
+
+    app = None if needed.is_large else opened_app()
     with listen(host, port) as opened:
         _announce(address(opened), token is not None, needed, as_json)
-        run_server(app, opened, limits)
+        if app is None:
+            with answering(opened, limits):
+                app = opened_app()
+                prepare(app)
+        run_server(app, opened, limits, prepared=needed.is_large)
     end_process()  # taking the graph apart, object by object, would take longer than the time to end on a busy machine
 
 

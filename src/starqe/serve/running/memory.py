@@ -9,12 +9,15 @@ import pyarrow.parquet as pq
 
 from starqe.errors import InputError, StorageError
 from starqe.learn.memory_limit import free_memory
+from starqe.queries.store.kept_store import LARGE
 from starqe.serve.settings import ServeSettings
 
 PROGRAM = 400 << 20
 """Bytes of the program itself: Python, torch and the other libraries."""
 PER_NAME, PER_STATEMENT, PER_PAIR, PER_LITERAL = 700, 620, 60, 1_100
 """Bytes of an entity, relation or label with its place in the name index; of a statement (with the store), a pair and a literal."""
+PER_STATEMENT_OF_LARGE = 260
+"""Bytes of a statement in a graph whose store is on disk, with its part in rules: measured with five million."""
 WEIGHTS = 2.5
 """Memory of the weights, as a multiple of their size on disk: the weights, a copy prepared for scoring, and buffers for reading."""
 ROWS = 160
@@ -31,6 +34,8 @@ class Estimate:
     buffers: int
     other_run: int = 0
     """Memory of the run that answers until this one does."""
+    is_large: bool = False
+    """Whether the graph is large, so that the service answers with 503 while it is opened."""
 
     @property
     def total(self) -> int:
@@ -70,10 +75,13 @@ def estimate(run: Path, graph: Path | None, settings: ServeSettings) -> Estimate
         raise StorageError(f"{folder} is not a graph, or is damaged: {error}") from None
     names = rows["entities"] + rows["relations"] + rows["labels"]
     weights = sum(file.stat().st_size for file in run.rglob("weights.safetensors"))
+    is_large = rows["statements"] > LARGE
+    per_statement = PER_STATEMENT_OF_LARGE if is_large else PER_STATEMENT
     return Estimate(
-        graph=PER_NAME * names + PER_STATEMENT * rows["statements"] + PER_PAIR * rows["pairs"] + PER_LITERAL * rows.get("literals", 0),
+        graph=PER_NAME * names + per_statement * rows["statements"] + PER_PAIR * rows["pairs"] + PER_LITERAL * rows.get("literals", 0),
         weights=int(WEIGHTS * weights),
         buffers=(1 + settings.helping) * 4 * rows["entities"] * (ROWS + 3 * settings.batch) + settings.unsent_bytes,
+        is_large=is_large,
     )
 
 

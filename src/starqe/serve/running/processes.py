@@ -140,7 +140,7 @@ def _fork_workers(control: socket.socket, work: Work, memory: int | None, nice: 
             os._exit(0)
         if os.fork() == 0:
             control.close()
-            _die_with_parent()
+            die_with_parent()
             if memory is not None:
                 _limit_memory(memory)
             with contextlib.suppress(OSError, EOFError):  # the service may end at any time
@@ -153,7 +153,7 @@ def _become_helper(keep: int, nice: int) -> None:
     """Detaches the process from the service: signals, streams, files, sockets and priority."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service ends its helpers itself
-    _die_with_parent()
+    die_with_parent()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
@@ -167,7 +167,8 @@ def _become_helper(keep: int, nice: int) -> None:
         file.write(str(nice))  # where the system shares its processors among sessions, `nice` counts only within each of them
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Lets the system end this process when the one that forked it ends."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 

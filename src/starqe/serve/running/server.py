@@ -80,10 +80,9 @@ def configuration(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
     )
 
 
-def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
-    """Serves until SIGINT or SIGTERM, then answers what waits, and returns; it ends the process if that takes too long."""
+def prepare(app: FastAPI) -> None:
+    """Builds what the first queries would wait for, and starts the processes of the service; there are no threads yet."""
     runs: Runs = app.state.runs
-    sys.setswitchinterval(SWITCH_SECONDS)
     runs.current.answerer.warm_up()
     # The graph and its indexes are millions of objects that stay. Each full collection would look at all of them, and stop every thread
     # for as long as several cheap queries take.
@@ -92,6 +91,14 @@ def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings) -> None:
     if AVAILABLE:
         runs.current.answerer.start_store()
         runs.start_processes()
+
+
+def serve(app: FastAPI, opened: socket.socket, settings: ServeSettings, prepared: bool = False) -> None:
+    """Serves until SIGINT or SIGTERM, then answers what waits, and returns; it ends the process if that takes too long."""
+    runs: Runs = app.state.runs
+    sys.setswitchinterval(SWITCH_SECONDS)
+    if not prepared:
+        prepare(app)
     server = _Server(configuration(app, settings), settings, runs)
     # uvicorn handles these signals while it runs, and raises them again at its end, when they should do nothing more.
     before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
