@@ -71,5 +71,11 @@ def test_a_graph_and_a_calibrated_run_are_enough(graph: Graph, tmp_path: Path) -
     reciprocal, query = 1 / np.array(measured["rank"]["executor"]), np.array(measured["query"])
     by_hand = np.mean([reciprocal[query == one].mean() for one in set(query)])
     assert float(lines["executor"][1]) == pytest.approx(100 * by_hand, abs=0.051)
+    positive = slice(0, len(MEANS["positive"]))
+    assert lines["mixture, known last"][positive] == lines["mixture"][positive]  # there all known answers are filtered
+    for name in NEGATIVE:
+        (file,) = (tmp_path / "work" / "betae" / "measured").glob(f"*-3-{name}.json")
+        rank = json.loads(file.read_text())["ranks"]["strict"]["rank"]
+        assert (np.array(rank["mixture, known last"]) <= np.array(rank["mixture"])).all()
     again, _ = reproduce("betae", tmp_path / "work", tmp_path / "graph", settings=settings, tell=told.append)
     assert (again.rows, len(told)) == (report.rows, len(TYPES))

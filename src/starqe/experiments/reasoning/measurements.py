@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from starqe.experiments.reasoning.derivations import MissingEdges, all_new, asked_alone, choices, derivations, one_missing
 from starqe.kg import SPLITS
@@ -28,6 +29,9 @@ BATCH = 64
 
 ALONE = "alone"
 """The rank of the missing entity when its edge is asked alone, next to those of the answer in the whole query."""
+
+KNOWN_LAST = "mixture, known last"
+"""The mixture where answers that train entails come after all predictions. Only negations differ: elsewhere such answers are filtered."""
 
 Measured = dict[str, Any]
 """The measurements of a table; see `measured`."""
@@ -53,18 +57,28 @@ def measured(reasoner: Reasoner, table: QueryTable) -> Measured:
     }
 
 
-def ranks_of(reasoner: Reasoner, table: QueryTable, protocols: Iterable[str] = tuple(PROTOCOLS)) -> dict[str, Measured]:
-    """Ranks the answers of every query by these protocols and by each of encoder, executor and mixture: realistic ranks."""
+def ranks_of(
+    reasoner: Reasoner, table: QueryTable, protocols: Iterable[str] = tuple(PROTOCOLS), known_last: bool = False
+) -> dict[str, Measured]:
+    """Ranks the answers of every query by these protocols and by each of encoder, executor and mixture: realistic ranks.
+
+    With ``known_last``, also by the mixture with the answers that train entails behind all others.
+    """
     executor, weight = reasoner.executor(["train"]), reasoner.weights.of(table.shape)
     tasks = {name: PROTOCOLS[name](reasoner.graph, table, np.arange(len(table))) for name in protocols}
-    ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in RANKED_BY} for name in tasks}
+    known = answer_rows(reasoner.graph.known(["train"]), table) if known_last else Ragged.empty(len(table))
+    names = (*RANKED_BY, KNOWN_LAST) if known_last else tuple(RANKED_BY)
+    ranks: dict[str, dict[str, list[float]]] = {name: {by: [] for by in names} for name in tasks}
     candidates: dict[str, list[int]] = {name: [] for name in tasks}
     buffers = torch.empty(2, BATCH, len(reasoner.graph.entities))  # (2, B, V)
     for start in range(0, len(table), BATCH):
         rows = np.arange(start, min(start + BATCH, len(table)))
         encoded = reasoner.encoder.scores(table, rows, buffers[0, : len(rows)])
         truth = executor.scores(table, rows, buffers[1, : len(rows)])
-        for by, scores in {"encoder": encoded, "executor": truth, "mixture": mixed(encoded, truth, weight)}.items():
+        by_all = {"encoder": encoded, "executor": truth, "mixture": mixed(encoded, truth, weight)}
+        if known_last:
+            by_all[KNOWN_LAST] = behind(by_all["mixture"], known.take(rows))
+        for by, scores in by_all.items():
             for name, task in tasks.items():
                 first, last = np.searchsorted(task.rows, [start, start + len(rows)])
                 own = scores[torch.from_numpy(task.rows[first:last] - start)]
@@ -82,6 +96,13 @@ def ranks_of(reasoner: Reasoner, table: QueryTable, protocols: Iterable[str] = t
         }
         for name, task in tasks.items()
     }
+
+
+def behind(scores: Tensor, known: Ragged) -> Tensor:
+    """Returns the scores with those of some entities of each query below all others. (B, V)."""
+    found = scores.clone()
+    found[torch.from_numpy(known.owner), torch.from_numpy(known.items.astype(np.int64))] = -torch.inf
+    return found
 
 
 def _missing(reasoner: Reasoner, table: QueryTable, missing: MissingEdges, strict: Measured) -> Measured:

@@ -163,7 +163,7 @@ def ranked_rows(kept: Mapping[str, Measured], seed: int) -> list[Row]:
     for protocol in dict.fromkeys(protocol for one in kept.values() for protocol in one["ranks"]):
         named = {name for one in kept.values() for name in one["ranks"][protocol]["reduction"]}
         for reduction in ("", *sorted(named, key=class_order)):
-            for by in RANKED_BY:
+            for by in dict.fromkeys(name for one in kept.values() for name in one["ranks"][protocol]["rank"]):
                 sums, dropped = {}, {}
                 for shape, one in kept.items():
                     total = _sum(one["ranks"][protocol], by, reduction, seed, shape)
@@ -250,7 +250,7 @@ def count_grid(rows: Sequence[Row]) -> Grid:
 def class_grids(rows: Sequence[Row], named: Sequence[str] = tuple(ALL_SHAPES), protocols: Sequence[str] = tuple(PROTOCOLS)) -> list[Grid]:
     """Arranges the MRR by shape for each reduction class and protocol."""
     found = _mrr(rows)
-    columns = [(by, average) for average in AVERAGES for by in RANKED_BY]
+    columns = [(by, average) for average in AVERAGES for by in dict.fromkeys(row.name for row in rows)]
     grids = []
     for protocol in protocols:
         for reduction in _classes(row for row in rows if row.protocol == protocol):
