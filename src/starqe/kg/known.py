@@ -109,7 +109,8 @@ class Known:
     def counts(self, side: Side, nodes: IntArray, relation: int | IntArray) -> IntArray:
         """Counts the matches that `expand` would find for every node: (n,)."""
         keys, _ = self._side_index(side)
-        first, last = _bounds(keys, self._codes(nodes, relation))
+        codes = self._codes(nodes, relation)
+        first, last = bounds(keys, codes, codes + 1)
         return last - first
 
     def find(self, head: IntArray, relation: int | IntArray, tail: IntArray) -> tuple[IntArray, IntArray]:
@@ -283,22 +284,22 @@ def matches(index: tuple[IntArray, IntArray], codes: IntArray) -> tuple[IntArray
         Positions in ``codes`` and rows, of the same length: one pair for each entry.
     """
     keys, rows = index
-    first, last = _bounds(keys, codes)
+    first, last = bounds(keys, codes, codes + 1)
     counts = last - first
     ends = counts.cumsum()
     position = np.repeat(np.arange(len(codes)), counts)
     return position, rows[np.arange(len(position)) + np.repeat(last - ends, counts)]
 
 
-def _bounds(keys: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns where each code begins and ends in an array of sorted keys: (n,), (n,)."""
-    if len(codes) < MANY:
-        return np.asarray(keys.searchsorted(codes)), np.asarray(keys.searchsorted(codes, "right"))
-    order = np.argsort(codes)
-    both = np.empty((len(codes), 2), codes.dtype)  # a code ends where the next one would begin, which is near, in the cache
-    both[:, 0] = codes[order]
-    np.add(both[:, 0], 1, out=both[:, 1])
-    places = np.empty((len(codes), 2), np.int64)
+def bounds(keys: IntArray, first: IntArray, past: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns where numbers from ``first`` to below ``past`` begin and end in an array of sorted keys: (n,), (n,)."""
+    if len(first) < MANY:
+        return np.asarray(keys.searchsorted(first)), np.asarray(keys.searchsorted(past))
+    order = np.argsort(first)
+    both = np.empty((len(first), 2), first.dtype)  # where a range ends is near where it begins, in the cache
+    both[:, 0] = first[order]
+    both[:, 1] = past[order]
+    places = np.empty((len(first), 2), np.int64)
     places[order] = keys.searchsorted(both.ravel()).reshape(-1, 2)
     return places[:, 0], places[:, 1]
 

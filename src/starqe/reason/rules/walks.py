@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from starqe.kg import Graph, Known
-from starqe.kg.known import is_among
+from starqe.kg.known import bounds, is_among
 from starqe.ragged import BoolArray, IntArray
 
 HEAD, TAIL, FIRST_KEY = 0, 1, 2
@@ -157,7 +157,7 @@ class Walks:
 
     def _between(self, first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
         """Finds the steps whose number of source and kind is from one number to below another: positions in ``first``, and steps."""
-        begin, end = self._source_kind.searchsorted(first), self._source_kind.searchsorted(last)
+        begin, end = bounds(self._source_kind, first, last)
         counts = end - begin
         position = np.repeat(np.arange(len(first)), counts)
         return position, np.arange(len(position)) + np.repeat(end - counts.cumsum(), counts)
