@@ -258,7 +258,7 @@ def test_everything_about_the_service_is_documented(service):
 def test_requests_made_up_from_the_description_are_answered_as_described(service):
     schema = schemathesis.openapi.from_url(f"{service}/openapi.json")
     operations = [found.ok() for found in schema.get_all_operations()]
-    assert len(operations) == 11
+    assert len(operations) == 12
     for operation in operations:
 
         @settings(max_examples=25, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
