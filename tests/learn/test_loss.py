@@ -124,7 +124,7 @@ def test_32_bits_suffice(similarity, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("similarity", SIMILARITY)
 def test_products_of_bfloat16_are_close(similarity, loss, rows):
-    """Small products are always exact, so the example is a larger one."""
+    """Small products are always exact, so the example is a larger one. Processors without tiles may compute it exactly, too."""
     count, found = 2 * B, []
     for precision in ("float32", "bfloat16"):
         generator = torch.Generator().manual_seed(0)
@@ -135,7 +135,9 @@ def test_products_of_bfloat16_are_close(similarity, loss, rows):
             value.backward()
         found.append((value.detach()[None], vectors.grad, matrix.grad))
     for exact, short in zip(*found, strict=True):
-        assert 0 < (exact - short).norm() < 0.02 * exact.norm()  # eight bits
+        error = (exact - short).norm()
+        assert error < 0.02 * exact.norm()  # eight bits
+        assert error > 0 or not torch.cpu._is_amx_tile_supported()
 
 
 def test_a_softmax_loss_by_hand():

@@ -162,7 +162,8 @@ from tests.queries.store.test_kept_store import some_graph
 store.LARGE = 0
 opened = store.KnownStore(some_graph(), folder=Path(sys.argv[1]))
 opened.prepare()
-if os.fork() == 0:
+child = os.fork()
+if child == 0:
     try:
         opened.query("ASK { ?s ?p ?o }")
     except NotReadyError:
@@ -175,7 +176,7 @@ if os.fork() == 0:
             time.sleep(0.05)
     print("asked", flush=True)
     os._exit(0)
-os.wait()
+os.waitpid(child, 0)
 opened.close()
 """
 

@@ -24,9 +24,9 @@ from tests.learn.conftest import small_graph
 from tests.learn.resuming import train_steps, train_the_rest
 from tests.reason.predicted import gaps, tiny_graph
 
-TINY = ["model.width=16", "model.heads=2", "model.feed_forward=16", "train.batch=64", "train.epochs=2", "train.average=0"]
+TINY = ["model.width=24", "model.heads=2", "model.feed_forward=16", "train.batch=64", "train.epochs=2", "train.average=0"]
 FITS = [
-    "train.epochs=60",
+    "train.epochs=150",
     "train.learning_rate=0.01",
     "train.embedding_rate=1",
     "train.batch=8",
@@ -60,7 +60,7 @@ def weights_hash(run: Path) -> str:
 @pytest.mark.parametrize("preset", PREDICTORS)
 def test_a_predictor_learns_the_facts_it_is_shown(preset: str, trainer: MakeTrainer, tmp_path: Path) -> None:
     graph = tiny_graph()
-    trainer(*FITS, "train.value_share=0", "train.relation_share=0", graph=graph, preset=preset).train()
+    trainer(*FITS, "model.width=48", "train.value_share=0", "train.relation_share=0", graph=graph, preset=preset).train()
     scorer = PredictorRun.open(tmp_path / "run").scorer()
     asked = gaps(graph, ("a", "r", "?", {"q": "y"}), ("a", "r", "?", {"q": "x"}), ("?", "r", "c", {"q": "y"}), ("?", "s", "c", {}))
     answered = Entailed(graph.known(["train"])).answered(asked)

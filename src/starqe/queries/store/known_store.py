@@ -162,6 +162,8 @@ class KnownStore:
         with self._starting:
             self._end()
             self._make_folder()
+            if self._kept is not None:
+                _ = self._kept.key  # a process that is forked while a thread computes it would wait for the thread for ever
             self._preparing = threading.Thread(target=self._prepare, name="store of known facts", daemon=True)
         self._preparing.start()
 
