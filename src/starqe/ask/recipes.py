@@ -11,12 +11,12 @@ TRAINING, TRAINING_PER_MINUTE, TRAINING_LEAST = 20_000, 2_000, 1_000
 SMALL = 5_000
 """Graphs with fewer entities train with smaller batches: they have fewer queries, and need as many steps."""
 AVERAGED, AVERAGED_MINUTES = 60_000, 15
-"""Up to so many entities, and from so many minutes on, the one-hop predictor is three models averaged. It triples the cost of a question's
-products with all entities."""
+"""The most entities and the fewest minutes for which the one-hop predictor averages three models. They triple the cost of comparing
+a vector with all entities."""
 LARGE = 200_000
 """Graphs with more entities train narrower embeddings, row by row, with other queries in every epoch."""
 QUICK_MINUTES = 40
-"""Fits of up to so many minutes train the encoder with a higher rate and less dropout."""
+"""Fits that take no longer train the encoder with a higher rate and less dropout."""
 _SMALL_STEPS = ("train.batch=128", "train.average=0.99")
 _LARGE_ROWS = ("model.width=64", "train.optimizer=rows")
 _ONE_HOP_OF_LARGE = ("train.questions_per_epoch=2000000", "train.batch=1024", "train.candidates=1024")
@@ -24,7 +24,7 @@ _ONE_HOP_OF_LARGE = ("train.questions_per_epoch=2000000", "train.batch=1024", "t
 
 
 def training_queries(minutes: float) -> int:
-    """Returns the number of training queries per shape for a fit of so many minutes."""
+    """Returns the number of training queries per shape for a fit of this length."""
     return max(TRAINING_LEAST, min(TRAINING, round(TRAINING_PER_MINUTE * minutes)))
 
 

@@ -2,12 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from starqe.errors import ConfigError
 from starqe.learn.config import AnyRecipe
+from starqe.model.weights import product_settings
 
 
 def training_device(recipe: AnyRecipe) -> torch.device:
@@ -29,12 +30,7 @@ def device_of(recipe: AnyRecipe) -> torch.device:
 def has_short_products() -> bool:
     """Returns whether this processor multiplies bfloat16 faster than float32, and this torch can be told to."""
     tests = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    return _products() is not None and any(test() for test in tests if test)
-
-
-def _products() -> Any:
-    """Returns the settings of products on the CPU; None in versions of torch that have none."""
-    return getattr(torch.backends.mkldnn, "matmul", None)
+    return product_settings() is not None and any(test() for test in tests if test)
 
 
 @contextlib.contextmanager
@@ -43,7 +39,7 @@ def products_as(wanted: Literal["float32", "bfloat16"]) -> Iterator[None]:
 
     Sums and results are float32 all the same, so that nothing else changes. Products that begin in a backward pass are included.
     """
-    if (settings := _products()) is None:
+    if (settings := product_settings()) is None:
         yield
         return
     before = settings.fp32_precision

@@ -1,6 +1,7 @@
 """Initial values of parameters, from a given random generator and never from the global one."""
 
 from abc import ABC
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +26,18 @@ def weight(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape))
 
 
+def product_settings() -> Any:
+    """Returns the settings of products on the CPU; None in versions of torch that have none."""
+    return getattr(torch.backends.mkldnn, "matmul", None)
+
+
 def product(rows: Tensor, matrix: Tensor) -> Tensor:
     """Multiplies rows with a matrix. (n, D) @ (D, E) -> (n, E).
 
     With bfloat16, compiling a program for a new number of rows takes longer than the product. So rows of zeros are added, up to a
     multiple of `STEP`.
     """
-    settings = getattr(torch.backends.mkldnn, "matmul", None)
+    settings = product_settings()
     if settings is None or settings.fp32_precision != "bf16" or not (missing := -len(rows) % STEP):
         return rows @ matrix
     return (pad(rows, (0, 0, 0, missing)) @ matrix)[: len(rows)]

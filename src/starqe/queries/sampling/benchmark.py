@@ -38,7 +38,7 @@ COUNT = 5_000
 ROUND = 2_048
 """The number of walks that are tried together."""
 ROUNDS, EXHAUSTED = 500, 3
-"""Sampling ends after this many rounds, or when so many in a row have brought no query that was not tried before."""
+"""The maximum number of rounds, and the number of rounds in a row without a new query after which sampling ends."""
 
 
 @dataclass(frozen=True, eq=False)

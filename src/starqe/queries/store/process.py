@@ -1,8 +1,8 @@
 """The process that holds the known facts in an Oxigraph store. Run as a script: it needs nothing of starqe, and stays small.
 
-    python store_process.py SOCKET merged NQUADS GRAPH…
-    python store_process.py SOCKET apart NQUADS
-    python store_process.py SOCKET kept STORE
+    python process.py SOCKET merged NQUADS GRAPH…
+    python process.py SOCKET apart NQUADS
+    python process.py SOCKET kept STORE
 
 It waits for a line on standard input, which says that the file is complete. Then it loads the quads of the named graphs (and of the
 default graph) as one graph, or all quads as they are, or opens a store on disk, and forks for every connection. So a query that takes too
